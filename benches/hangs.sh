@@ -1,5 +1,5 @@
 #!/bin/sh
-# Eleven programs that hang, each in one known way, and twenty-two healthy ones that are silent for a minute, with Open MPI and MPICH in
+# Twelve programs that hang, each in one known way, and twenty-five healthy ones that are silent for a minute, with Open MPI and MPICH in
 # turn. Seconds from a hang's cause to its open call's being shown and to its verdict; whether a healthy program is ever said to hang. Some
 # 15 minutes. Ends with status 2 where a goal is missed.
 #   benches/hangs.sh [--only TEXT] [--all] [--kind hang|healthy] [--silence N] [--keep]

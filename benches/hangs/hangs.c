@@ -274,6 +274,32 @@ static void with_threads(void) {
     send(peer, SERVICE);
     pthread_join(thread, NULL);
 }
+static void *works_and_sends(void *unused) {
+    be_silent();
+    send(peer, SERVICE);
+    return unused;
+}
+static void *begins_and_works(void *unused) {
+    send(peer, TAG);
+    return works_and_sends(unused);
+}
+/* The main thread of each rank waits for what a thread of its peer works at, which has called MPI before or not. */
+static void main_waits(void *(*work)(void *), int messages) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, NULL)) abort();
+    if (messages > 1) receive(peer, TAG);
+    receive(peer, SERVICE);
+    pthread_join(thread, NULL);
+}
+static void known_thread(void) { main_waits(begins_and_works, 2); }
+static void new_thread(void) { main_waits(works_and_sends, 1); }
+/* Both threads of both ranks wait for what nobody sends. */
+static void threads_forever(void) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, serve, NULL)) abort();
+    note_cause();
+    receive(peer, TAG);
+}
 /* The second of three stages is silent in its first item: the one before and the one behind wait for it. */
 static void pipeline(void) {
     for (int item = 0; item < REPEATED; item++) {
@@ -308,12 +334,13 @@ static const struct program {
     {"recv_recv", recv_recv, NULL}, {"ssend_ssend", ssend_ssend, NULL}, {"tags_differ", tags_differ, NULL},
     {"two_collectives", two_collectives, NULL}, {"stopped", stopped, NULL}, {"killed", killed, NULL},
     {"in_finalize", in_finalize, NULL}, {"wait_forever", wait_forever, NULL}, {"waitall_forever", waitall_forever, NULL},
-    {"test_forever", test_forever, NULL}, {"missing_in_split", missing_in_split, NULL},
+    {"test_forever", test_forever, NULL}, {"missing_in_split", missing_in_split, NULL}, {"threads_forever", threads_forever, NULL},
     {"sleep_recv", in_recv, nap}, {"sleep_barrier", in_barrier, nap}, {"sleep_bcast", in_bcast, nap},
     {"sleep_wait", in_wait, nap}, {"sleep_waitall", in_waitall, nap}, {"sleep_probe", in_probe, nap},
     {"sleep_allreduce", in_allreduce, nap}, {"sleep_split", in_split, nap}, {"sleep_fence", in_fence, nap},
     {"sleep_test", in_test, nap}, {"late_receiver", in_large_send, nap}, {"all_sleep", all_alike, nap},
     {"any_source", any_source, nap}, {"chain", chain, nap}, {"threads_sleep", with_threads, nap},
+    {"known_thread", known_thread, nap}, {"new_thread", new_thread, nap}, {"known_thread_computes", known_thread, compute},
     {"files_barrier", in_barrier, write_files},
     {"compute_recv", in_recv, compute}, {"compute_waitall", in_waitall, compute}, {"compute_iprobe", in_iprobe, compute},
     {"all_compute", all_alike, compute}, {"pipeline", pipeline, compute}, {"threads_compute", with_threads, compute},
@@ -338,7 +365,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: hangs PROGRAM SILENCE FOLDER\n");
         return 64;
     }
-    int level, is_threaded = program->run == with_threads;
+    void (*const threaded[])(void) = {with_threads, known_thread, new_thread, threads_forever};
+    int level, is_threaded = 0;
+    for (size_t i = 0; i < sizeof threaded / sizeof *threaded; i++) is_threaded |= program->run == threaded[i];
     silence = atof(argv[2]);
     snprintf(folder, sizeof folder, "%s", argv[3]);
     be_silent = program->silence;

@@ -68,7 +68,7 @@ struct Program {
     ranks: usize,
 }
 
-const HANGS: [(&str, Right, usize); 11] = [
+const HANGS: [(&str, Right, usize); 12] = [
     ("recv_recv", Right::Hung, 2),
     ("ssend_ssend", Right::Hung, 2),
     ("tags_differ", Right::Hung, 2),
@@ -80,12 +80,13 @@ const HANGS: [(&str, Right, usize); 11] = [
     ("waitall_forever", Right::HungByTime, 2),
     ("test_forever", Right::HungByTime, 2),
     ("missing_in_split", Right::Awaited, 3),
+    ("threads_forever", Right::Hung, 2),
 ];
 /// Names with spaces between them.
 const HEALTHY: &str = "sleep_recv sleep_barrier sleep_bcast sleep_wait sleep_waitall sleep_probe sleep_allreduce \
                        sleep_split sleep_fence late_receiver all_sleep any_source chain files_barrier";
 const HEALTHY_AND_BUSY: &str = "sleep_test threads_sleep compute_recv compute_waitall compute_iprobe all_compute \
-                                pipeline threads_compute";
+                                pipeline threads_compute known_thread new_thread known_thread_computes";
 /// Healthy programs of three ranks: others have two.
 const OF_THREE_RANKS: [&str; 3] = ["any_source", "chain", "pipeline"];
 const LIBRARIES: [&str; 2] = ["openmpi", "mpich"];

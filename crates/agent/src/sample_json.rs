@@ -242,6 +242,8 @@ fn open_call(call: &wire::MpiOpenCall) -> Value {
         "requests": call.requests,
         "oldest_peer": call.oldest_peer,
         "oldest_tag": call.oldest_tag,
+        "threads_elsewhere": call.threads_elsewhere,
+        "threads_to_come": call.threads_to_come,
     })
 }
 

@@ -246,6 +246,8 @@ pub struct OpenCalls {
     pub oldest_tag: Option<i32>,
     /// Tags of their messages; a few of them.
     pub tags: Vec<i32>,
+    /// They call it again and again, and it finds nothing: each call has returned, and is counted.
+    pub is_counted: bool,
     /// These ranks have ended in it.
     pub have_ended: bool,
 }

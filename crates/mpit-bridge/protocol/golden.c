@@ -169,6 +169,8 @@ static int write_all(const char *folder) {
     open.oldest_tag = TL_OPEN_NO_TAG;
     tl_frame_begin(&frame, TL_OPEN);
     tl_put_u64(&frame, 4950000000);
+    tl_put_u32(&frame, 3);
+    tl_put_u32(&frame, 1);
     tl_put_open_call(&frame, &hung);
     tl_put_open_call(&frame, &open);
     good &= finish(folder, "open");

@@ -48,7 +48,7 @@ enum tl_frame_type {
     TL_PATHS = 19,
     TL_BYPASS = 20,
     TL_ACCOUNT = 21,
-    TL_OPEN = 22 /* 14 was one without tags */
+    TL_OPEN = 22 /* 14 is no more */
 };
 
 /* Fields of HELLO: tag, length, bytes. */

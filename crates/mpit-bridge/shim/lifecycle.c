@@ -25,6 +25,7 @@
 #include "lifecycle.h"
 #include "notes.h"
 #include "nvtx.h"
+#include "open_calls.h"
 #include "operations.h"
 #include "polls.h"
 #include "program_tool.h"
@@ -140,6 +141,12 @@ static int world_of_session(tl_handle session) {
     return known;
 }
 
+/* MPI_THREAD_SERIALIZED and above; a session has a level of its own. The levels are equally far apart. */
+static int several_threads_may_call(void) {
+    int level = 0;
+    return tl_library.query_thread(&level) != 0 || 2 * level >= tl_library.thread_multiple;
+}
+
 /* Called once in a process. */
 static void start(const tl_handle *session) {
     if (getenv("THROUGHLINE_DEBUG")) tl_debug_on();
@@ -176,6 +183,7 @@ static void start(const tl_handle *session) {
         tl_sync_start();
     }
     tl_stretches_start();
+    tl_open_calls_start(several_threads_may_call());
     TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }

@@ -20,6 +20,7 @@
 #include "library.h"
 #include "operations.h"
 #include "polls.h"
+#include "processes.h"
 #include "requests.h"
 #include "shim.h"
 #include "threads.h"
@@ -32,6 +33,8 @@ enum {
 };
 
 static int reported; /* something is open, as far as the receiver knows */
+static int others_may;          /* the level of threads permits calls of several */
+static unsigned threads_before; /* threads of the process at the end of MPI_Init: the library's own, and the shim's */
 static int64_t due;  /* CLOCK_MONOTONIC: when an awaited call becomes long; 0: none is */
 
 /* Which operations have a communicator and a rank among their arguments. */
@@ -170,9 +173,28 @@ int64_t tl_open_calls_wait(void) {
     return due ? due - tl_clock(CLOCK_MONOTONIC) : INT64_MAX;
 }
 
+void tl_open_calls_start(int several_threads) {
+    TL_STORE(&others_may, several_threads);
+    TL_STORE(&threads_before, tl_process_threads());
+}
+
+/* Threads that have called MPI and go on. */
+static unsigned threads_that_called(void) {
+    unsigned count = 0;
+    for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next)
+        count += __atomic_load_n(&thread->in_use, __ATOMIC_ACQUIRE) != 0;
+    return count;
+}
+
+/* A hang is one only where nobody is left who might call: of the threads that were started since MPI_Init, those that have not called yet
+ * may. The thread that called MPI_Init is among those before. */
 static void begin(struct tl_frame *frame, int64_t now) {
+    unsigned called = threads_that_called(), all = TL_LOAD(&others_may) ? tl_process_threads() : 0;
+    unsigned known = TL_LOAD(&threads_before) + (called ? called - 1 : 0);
     tl_frame_begin(frame, TL_OPEN);
     tl_put_u64(frame, (uint64_t)now);
+    tl_put_u32(frame, called);
+    tl_put_u32(frame, all > known ? all - known : 0);
 }
 
 void tl_open_calls_push(struct tl_frame *frame, int (*patience)(void)) {

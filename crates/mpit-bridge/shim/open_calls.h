@@ -8,6 +8,8 @@
 
 #pragma GCC visibility push(hidden)
 
+/* MPI has started: whether other threads than the one that called MPI_Init may call it. */
+void tl_open_calls_start(int several_threads);
 /* Sends what each thread is in for long, by `frame`; nothing where nothing is open, nor was at the time before. */
 void tl_open_calls_push(struct tl_frame *frame, int (*patience)(void));
 /* Nanoseconds until a call that was not long at the last push will be, if it goes on: then it is time to push. */

@@ -40,6 +40,7 @@ static void start(struct tl_call *call, struct tl_capture *stored) {
     call->operation = stored->operation;
     record(call, stored->class_bytes, stored->bytes);
     stored->where = tl_account_last(call);
+    TL_STORE(&self->persistent_active, self->persistent_active + !stored->active);
     stored->active = 1;
     const struct tl_captured_peer *peers = stored->peers ? stored->peers : &stored->one;
     for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].slot, peers[i].peer, peers[i].bytes);

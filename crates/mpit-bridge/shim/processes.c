@@ -25,30 +25,38 @@ ssize_t tl_read_file(const char *path, char *to, size_t size) {
     return (ssize_t)got;
 }
 
-/* Parent and start: the fields 4 and 22 of /proc/PID/stat, counted from the end of the command, which may itself hold spaces and
- * parentheses. */
-static int stat_of(pid_t pid, int *parent, unsigned long long *start) {
+struct stat_fields {
+    int parent;
+    unsigned threads;
+    unsigned long long start;
+};
+
+/* The fields 4, 20 and 22 of /proc/PID/stat, counted from the end of the command, which may itself hold spaces and parentheses. */
+static int stat_of(pid_t pid, struct stat_fields *found) {
     char path[64], text[STAT_LIMIT];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     if (tl_read_file(path, text, sizeof text) <= 0) return 0;
     const char *after = strrchr(text, ')');
     return after && sscanf(after + 1,
-                           " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                           parent, start) == 2;
+                           " %*c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %llu",
+                           &found->parent, &found->threads, &found->start) == 3;
 }
 
 pid_t tl_process_parent(pid_t pid) {
-    int parent = 0;
-    unsigned long long start;
-    return stat_of(pid, &parent, &start) ? parent : 0;
+    struct stat_fields found;
+    return stat_of(pid, &found) ? found.parent : 0;
+}
+
+unsigned tl_process_threads(void) {
+    struct stat_fields found;
+    return stat_of(getpid(), &found) ? found.threads : 0;
 }
 
 int tl_process_start(pid_t pid, char text[TL_START_LIMIT]) {
     char boot[STAT_LIMIT];
-    int parent;
-    unsigned long long start;
+    struct stat_fields found;
     if (tl_read_file("/proc/sys/kernel/random/boot_id", boot, sizeof boot) < BOOT_ID_LENGTH) return 0;
-    if (!stat_of(pid, &parent, &start)) return 0;
-    snprintf(text, TL_START_LIMIT, "%.*s:%llu", BOOT_ID_LENGTH, boot, start);
+    if (!stat_of(pid, &found)) return 0;
+    snprintf(text, TL_START_LIMIT, "%.*s:%llu", BOOT_ID_LENGTH, boot, found.start);
     return 1;
 }

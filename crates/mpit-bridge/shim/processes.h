@@ -11,6 +11,8 @@
 ssize_t tl_read_file(const char *path, char *to, size_t size);
 /* 0 where it is not known. */
 pid_t tl_process_parent(pid_t pid);
+/* Threads of this process; 0 where it is not known. */
+unsigned tl_process_threads(void);
 
 enum { TL_START_LIMIT = 64 };
 

@@ -297,6 +297,11 @@ static int64_t received_bytes(const struct tl_capture *persistent, uint64_t held
 
 /* One request is complete; `status` is NULL where none could be had. What it adds to its operation's cell is retained in
  * `run` as long as the same cell follows. */
+static void ended(struct tl_thread *self, struct tl_capture *persistent) {
+    TL_STORE(&self->persistent_active, self->persistent_active - persistent->active);
+    persistent->active = 0;
+}
+
 static void complete(const struct tl_call *call, struct tl_found *found, const void *status, uint64_t ticks, struct run *run) {
     uint64_t held = held_now(found);
     struct tl_capture *persistent = tl_found_persistent(found);
@@ -313,7 +318,7 @@ static void complete(const struct tl_call *call, struct tl_found *found, const v
     if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) {
         tl_trace_completed(call, request_of(found), status, status && was_cancelled(held, status));
     }
-    if (persistent) persistent->active = 0;
+    if (persistent) ended(call->self, persistent);
     swap(found->entry, held, persistent ? found->held & ~(uint64_t)CANCELLED : 0);
 }
 
@@ -414,7 +419,10 @@ void tl_requests_freed(struct tl_looked *looked) {
         if (!found->entry) continue;
         if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) tl_trace_request_freed(tl_self, request_of(found));
         swap(found->entry, found->held, 0);
-        if (tl_found_persistent(found)) tl_capture_free(tl_found_persistent(found));
+        struct tl_capture *persistent = tl_found_persistent(found);
+        if (!persistent) continue;
+        ended(tl_self, persistent);
+        tl_capture_free(persistent);
     }
 }
 
@@ -439,11 +447,18 @@ static int is_pending(const struct tl_thread *thread, uint64_t held) {
     return held > CLAIMED && !(held & PERSISTENT) && held >> THREAD == (uint64_t)thread->number;
 }
 
+/* Of all threads: one may complete what another one has started. */
+static unsigned persistent_active(void) {
+    int64_t sum = 0;
+    for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next) sum += TL_LOAD(&thread->persistent_active);
+    return sum > 0 ? (unsigned)sum : 0;
+}
+
 struct tl_pending tl_requests_pending(struct tl_thread *thread, const uint64_t *one) {
     const uint64_t counts = ((uint64_t)1 << (THREAD - CELL_STAMP)) - 1;
     uint64_t now = TL_LOAD(&thread->request_stamp), most = 0, oldest = 0;
     const uint64_t *oldest_entry = NULL;
-    struct tl_pending pending = {0};
+    struct tl_pending pending = {.count = persistent_active()};
     for (size_t at = 0; at < TL_REQUEST_BUCKETS; at++)
         for (int s = 0; s < SLOTS; s++) {
             const uint64_t *entry = &buckets[at].places[s].held;

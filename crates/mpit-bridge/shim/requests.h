@@ -111,7 +111,7 @@ struct tl_pending {
     int operation; /* that began the one that is described; 0: there is none */
     struct tl_requested of;
 };
-/* Flush thread: how many requests that the thread began are pending, persistent ones left out, and what began the oldest of
+/* Flush thread: how many requests that the thread began are pending, with the active persistent ones of all threads, and what began the oldest of
  * them, or the one in question, where it is one of them. */
 struct tl_pending tl_requests_pending(struct tl_thread *thread, const uint64_t *one);
 

@@ -15,8 +15,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "environment.h"
+
 enum {
-    GATE_NANOSECONDS = 1000000,
+    GATE_NANOSECONDS = 1000000, /* unless THROUGHLINE_GATE_MS is in the environment */
+    GATE_MS_MAX = 1000,
     GATE_FIRST = 1 << 21,       /* ticks, until the clock's rate is known */
     MISSING_NANOSECONDS = 100000,
     TRIES = 8
@@ -31,6 +34,7 @@ static struct {
 static struct tl_thread *of; /* NULL: nobody's */
 static uint64_t began;       /* ticks */
 static uint32_t tid;
+static int64_t gate = GATE_NANOSECONDS;
 
 /* In order: what was stored before is there, and what is loaded afterwards is not older. */
 #define PUT(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
@@ -73,7 +77,18 @@ void tl_stretch_ended(enum tl_stretch kind) {
 }
 
 uint64_t tl_off_outside(const struct tl_thread *self) {
-    return self == of ? (uint64_t)((double)sums.off[TL_OUTSIDE] / GATE_NANOSECONDS * (double)self->gate) : 0;
+    return self == of ? (uint64_t)((double)sums.off[TL_OUTSIDE] / (double)gate * (double)self->gate) : 0;
+}
+
+/* Not below 1 ms: the clock is read at most 1,000 times a second. */
+static int64_t gate_of_environment(void) {
+    const char *text = getenv("THROUGHLINE_GATE_MS");
+    char *end = NULL;
+    long milliseconds = text ? strtol(text, &end, 10) : 0;
+    if (!text) return GATE_NANOSECONDS;
+    if (end != text && *end == '\0' && milliseconds >= 1 && milliseconds <= GATE_MS_MAX) return milliseconds * 1000000L;
+    tl_debug("THROUGHLINE_GATE_MS is \"%.40s\": not a number from 1 to %d, so the gate is 1 ms", text, GATE_MS_MAX);
+    return GATE_NANOSECONDS;
 }
 
 void tl_stretches_start(void) {
@@ -83,7 +98,8 @@ void tl_stretches_start(void) {
     sums.last = (struct tl_clock_reading){tl_clock(CLOCK_MONOTONIC), tl_clock(CLOCK_THREAD_CPUTIME_ID), queued_now(0)};
     began = tl_ticks();
     self->left = began;
-    self->gate = tl_ticks_are_cycles ? GATE_FIRST : GATE_NANOSECONDS;
+    gate = gate_of_environment();
+    self->gate = tl_ticks_are_cycles ? (uint64_t)(GATE_FIRST * (gate / GATE_NANOSECONDS)) : (uint64_t)gate;
     __atomic_store_n(&of, self, __ATOMIC_RELEASE);
 }
 
@@ -127,7 +143,7 @@ int tl_account_now(struct tl_account *account) {
     if (!thread || !calls_now(thread, &open, &in_mpi) || !sums_now(account)) return 0;
     struct tl_moment now = tl_clock_moment();
     double scale = tl_clock_scale(&now);
-    TL_STORE(&thread->gate, (uint64_t)((double)GATE_NANOSECONDS / scale));
+    TL_STORE(&thread->gate, (uint64_t)((double)gate / scale));
     account->tid = tid;
     account->time = now.monotonic;
     account->began = now.monotonic - (int64_t)((double)(now.ticks - began) * scale);

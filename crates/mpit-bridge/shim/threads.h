@@ -107,6 +107,7 @@ struct tl_thread {
     struct tl_type types[TL_TYPES_KNOWN];
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */
+    int64_t persistent_active;   /* persistent requests that it has started, less those that it found complete */
     uint64_t untracked_requests; /* did not fit into the table (requests.c): no waiting time, no received bytes */
     uint64_t merged_bins;        /* ends of bins that found no space (readings.c): one with the next bin */
     uint64_t request_stamp;

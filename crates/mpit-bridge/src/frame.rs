@@ -8,7 +8,7 @@ mod algorithm_source;
 pub use algorithm_source::AlgorithmSource;
 
 use crate::account_frame::{self, Account};
-use crate::open_frame::{self, OpenCall};
+use crate::open_frame::{self, OpenCalls};
 use crate::status::Malformed;
 use crate::trace;
 use crate::traffic_frame::{self, Collective, GroupPart, Sample, Traffic};
@@ -208,7 +208,7 @@ pub enum Frame<'a> {
     /// Single calls of collectives within groups.
     Samples(Vec<Sample>),
     /// Calls that threads are in for long, and the time of it.
-    Open(i64, Vec<OpenCall>),
+    Open(i64, OpenCalls),
     /// Where the time of the thread went that called `MPI_Init`.
     Account(Account),
     /// Trace mode: calls and messages.

@@ -60,7 +60,7 @@ pub use hello::Hello;
 pub use identity::{Identity, Refusal};
 pub use jobs::{DeviceNames, Places};
 pub use kernel::{Kernel, ScheduledJob, Verdict};
-pub use open_frame::{OpenCall, OpenOn};
+pub use open_frame::{OpenCall, OpenCalls, OpenOn};
 pub use operations::{operation_name, operations};
 pub use quota::QuotaLimits;
 pub use receiver::Receiver;

@@ -29,7 +29,8 @@ impl OpenCalls {
         let mut handed_on = Vec::new();
         for call in calls.into_iter().take(CALLS_MAX) {
             let same = before.get(&call.thread).filter(|(earlier, _)| is_same(earlier, &call));
-            let due = same.is_none_or(|(_, then)| is_due(*then, &call));
+            let due =
+                same.is_none_or(|(earlier, then)| is_due(*then, &call) || threads(earlier) != threads(&call));
             let then = if due { call.time } else { same.map_or(call.time, |(_, then)| *then) };
             if due {
                 handed_on.push(call.clone());
@@ -56,6 +57,11 @@ impl OpenCalls {
 fn is_same(earlier: &MpiOpenCall, later: &MpiOpenCall) -> bool {
     earlier.operation == later.operation
         && earlier.start.abs_diff(later.start) < SAME_START_NANOSECONDS.unsigned_abs()
+}
+
+/// Where these change, the rank may have begun or ceased to hang.
+fn threads(call: &MpiOpenCall) -> (u32, u32) {
+    (call.threads_elsewhere, call.threads_to_come)
 }
 
 fn is_due(then: i64, call: &MpiOpenCall) -> bool {
@@ -105,6 +111,15 @@ mod tests {
         assert_eq!(of, [(0, false, SECOND), (3, true, 0)]);
         assert!(open.end(3 * SECOND).iter().all(|call| call.has_returned && call.time == 3 * SECOND));
         assert!(open.lose().is_empty());
+    }
+
+    #[test]
+    fn threads_that_come_and_go_are_handed_on_at_once() {
+        let mut open = OpenCalls::default();
+        open.take(500 * SECOND, vec![call(0, "recv", 0, 500)]);
+        assert!(open.take(501 * SECOND, vec![call(0, "recv", 0, 501)]).is_empty());
+        let beside = MpiOpenCall { threads_elsewhere: 1, ..call(0, "recv", 0, 502) };
+        assert_eq!(open.take(502 * SECOND, vec![beside.clone()]), [beside]);
     }
 
     #[test]

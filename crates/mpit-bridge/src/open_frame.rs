@@ -51,13 +51,29 @@ pub struct OpenCall {
     pub pending_requests: u32,
 }
 
+/// Calls of a rank that go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCalls {
+    /// Its threads that have called MPI and go on.
+    pub threads: u32,
+    /// Its threads that were started since MPI_Init, have not called MPI, and may.
+    pub threads_to_come: u32,
+    /// One of each thread that is in a call for long.
+    pub calls: Vec<OpenCall>,
+}
+
 /// Reads a body without its time.
-pub(crate) fn open_calls(body: &[u8]) -> Result<Vec<OpenCall>, Malformed> {
-    let (entries, rest) = body.as_chunks::<ENTRY_BYTES>();
+pub(crate) fn open_calls(body: &[u8]) -> Result<OpenCalls, Malformed> {
+    let (threads, entries) = body.split_at_checked(8).ok_or(Malformed::Body)?;
+    let (entries, rest) = entries.as_chunks::<ENTRY_BYTES>();
     if !rest.is_empty() {
         return Err(Malformed::Body);
     }
-    Ok(entries.iter().map(open_call).collect())
+    Ok(OpenCalls {
+        threads: number(&threads[..4]) as u32,
+        threads_to_come: number(&threads[4..]) as u32,
+        calls: entries.iter().map(open_call).collect(),
+    })
 }
 
 fn open_call(entry: &[u8; ENTRY_BYTES]) -> OpenCall {
@@ -96,9 +112,11 @@ mod tests {
 
     #[test]
     fn entries_are_whole() {
-        assert_eq!(open_calls(&[]), Ok(Vec::new()));
-        assert_eq!(open_calls(&[0; ENTRY_BYTES - 1]), Err(Malformed::Body));
-        let all = open_calls(&[0xff; 2 * ENTRY_BYTES]).unwrap();
+        assert_eq!(open_calls(&[0; 8]), Ok(OpenCalls::default()));
+        for length in [0, 7, 8 + ENTRY_BYTES - 1] {
+            assert_eq!(open_calls(&vec![0; length]), Err(Malformed::Body), "{length}");
+        }
+        let all = open_calls(&[0xff; 8 + 2 * ENTRY_BYTES]).unwrap().calls;
         assert_eq!((all.len(), all[1].on, all[1].peer, all[1].start), (2, OpenOn::World, None, -1));
         assert_eq!((all[1].tag, all[1].is_from_any), (None, false));
     }

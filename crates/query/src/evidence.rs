@@ -308,7 +308,9 @@ async fn calls(client: &Client, id: i64) -> Result<Vec<OpenCall>, Error> {
             oldest_request: call.oldest_request,
             oldest_peer: call.oldest_peer.and_then(|peer| u32::try_from(peer).ok()),
             oldest_tag: call.oldest_tag.and_then(|tag| u32::try_from(tag).ok()),
-            thread: u32::try_from(call.thread).unwrap_or_default(),
+            is_counted: call.is_counted,
+            threads_elsewhere: u32::try_from(call.threads_elsewhere).unwrap_or_default(),
+            threads_to_come: u32::try_from(call.threads_to_come).unwrap_or_default(),
             seconds: call.seconds,
             has_ended: call.is_of_ended_rank,
         })

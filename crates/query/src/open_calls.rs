@@ -47,6 +47,10 @@ pub struct OpenCall {
     pub start_ms: i64,
     /// It is a row of tests, each of them counted.
     pub is_counted: bool,
+    /// Threads of its rank that have called MPI and are in no call that goes on.
+    pub threads_elsewhere: i32,
+    /// Threads of its rank that may call MPI and have not.
+    pub threads_to_come: i32,
     /// The rank has ended in it.
     pub is_of_ended_rank: bool,
 }
@@ -58,7 +62,8 @@ const OPEN: &str = "
                     THEN extract(epoch FROM greatest(now(), reported_at) - start_time)::double precision
                     ELSE seconds END AS seconds,
                rank_end_time IS NOT NULL AS is_of_ended_rank, oldest_peer, oldest_tag, tag, is_from_any, requests, thread,
-               (extract(epoch FROM start_time) * 1000)::bigint AS start_ms, is_counted
+               (extract(epoch FROM start_time) * 1000)::bigint AS start_ms, is_counted,
+               threads_elsewhere, threads_to_come
         FROM internal.mpi_open_calls WHERE job_id = ANY($1)) o
     WHERE seconds >= $2 ORDER BY job_id, rank, seconds DESC";
 
@@ -90,6 +95,8 @@ pub async fn of_jobs(client: &Client, ids: &[i64]) -> Result<Vec<OpenCall>, Erro
         thread: row.get(15),
         start_ms: row.get(16),
         is_counted: row.get(17),
+        threads_elsewhere: row.get(18),
+        threads_to_come: row.get(19),
     };
     Ok(rows.iter().map(call).collect())
 }
@@ -105,6 +112,7 @@ pub fn grouped(calls: &[OpenCall]) -> Vec<OpenCalls> {
             comm: call.comm.clone(),
             comm_size: call.comm_size,
             have_ended: call.is_of_ended_rank,
+            is_counted: call.is_counted,
             shortest_seconds: call.seconds,
             ..OpenCalls::default()
         });

@@ -1632,7 +1632,7 @@ CREATE TABLE internal.mpi_open_call (
     comm_size integer,
     -- Rank in MPI_COMM_WORLD that the call names: destination, source or root.
     peer integer,
-    -- Requests of the thread that are pending, persistent ones left out.
+    -- Requests of the thread that are pending, and active persistent ones of the rank.
     pending_requests integer NOT NULL,
     -- The operation that began the request that it waits for, of several the oldest pending one of the thread.
     oldest_request text,
@@ -1646,6 +1646,11 @@ CREATE TABLE internal.mpi_open_call (
     oldest_peer integer,
     -- Tag that the oldest request names; NULL: any, or it has none.
     oldest_tag integer,
+    -- Threads of the rank that have called MPI and are in no call of this table that goes on.
+    threads_elsewhere integer NOT NULL,
+    -- Threads of the rank that were started since MPI_Init, have not called MPI, and may: MPI_THREAD_SERIALIZED and
+    -- above.
+    threads_to_come integer NOT NULL,
     -- A row of tests or probes that found nothing: each of them has returned, and its time is counted.
     is_counted boolean NOT NULL GENERATED ALWAYS AS (((operation ~~ 'test%'::text) OR (operation ~~ 'i%probe'::text))) STORED,
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
@@ -5057,7 +5062,7 @@ COMMENT ON VIEW public.mpi_op_totals IS 'Each rank''s operations so far: calls, 
 CREATE OR REPLACE VIEW internal.mpi_open_calls AS
 SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
        CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.is_from_any, c.tag,
-       c.requests, c.pending_requests, c.oldest_request, c.oldest_peer, c.oldest_tag, c.is_counted,
+       c.requests, c.pending_requests, c.oldest_request, c.oldest_peer, c.oldest_tag, c.is_counted, c.threads_elsewhere, c.threads_to_come,
        c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
 FROM internal.mpi_open_call c

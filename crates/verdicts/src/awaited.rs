@@ -6,8 +6,9 @@
 //! one has hardly run. It can't tell what is meant to be so: a rank that writes files for all, or sleeps until a time.
 
 use crate::account::RankTimes;
-use crate::evidence::{Evidence, OpenCall, Rank};
+use crate::evidence::{Evidence, Rank};
 use crate::imbalance::{Late, late};
+use crate::stuck::stuck;
 use crate::text::{percent, ranks, seconds};
 use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
 
@@ -87,9 +88,9 @@ fn by_calls(evidence: &Evidence) -> Option<Verdict> {
     if !evidence.is_running || evidence.world_size as usize != evidence.ranks.len() {
         return None;
     }
+    let stuck = stuck(evidence, OPEN_MIN);
     let waiting = |rank: &Rank| {
-        let is_its = |call: &&OpenCall| call.rank == rank.rank && call.thread == 0 && !call.has_ended;
-        let calls = evidence.open_calls.iter().filter(is_its);
+        let calls = stuck.get(&rank.rank).into_iter().flatten();
         calls.map(|call| call.seconds).fold(0.0, f64::max)
     };
     let (inside, outside): (Vec<&Rank>, Vec<&Rank>) =

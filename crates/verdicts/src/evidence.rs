@@ -158,12 +158,23 @@ pub struct OpenCall {
     pub oldest_peer: Option<u32>,
     /// Tag that this one names.
     pub oldest_tag: Option<u32>,
-    /// The rank's number of the thread: 0 the first that called MPI.
-    pub thread: u32,
+    /// It is a row of tests or probes that find nothing, so that the thread may do something else between two of them.
+    pub is_counted: bool,
+    /// Threads of its rank that have called MPI and are in none of these calls.
+    pub threads_elsewhere: u32,
+    /// Threads of its rank that may call MPI and have not.
+    pub threads_to_come: u32,
     /// How long it goes on.
     pub seconds: f64,
     /// Its rank has ended in it.
     pub has_ended: bool,
+}
+
+impl OpenCall {
+    /// It waits for requests.
+    pub(crate) fn is_wait(&self) -> bool {
+        ["wait", "test", "start"].iter().any(|prefix| self.operation.starts_with(prefix))
+    }
 }
 
 /// Time in MPI that was waiting for other ranks.

@@ -1,7 +1,7 @@
 //! *Hung*: ranks wait for what will not come.
 //!
-//! Needs the calls that go on, and which ranks have ended or are stopped. It speaks where at least one rank has been in one call for
-//! [`AGE_MIN`] seconds, and
+//! Needs the calls that go on, and which ranks have ended or are stopped. It speaks where at least one rank has been in MPI for
+//! [`AGE_MIN`] seconds with each of its threads that have called it, and
 //!
 //! - every rank that has not ended is in such a call (nobody is left who could end it), or
 //! - a rank that is missing there has ended, or
@@ -11,6 +11,7 @@
 //! that does nothing: it may go on, which is *awaited*; nor one that computes, which is *imbalanced work*.
 
 use crate::evidence::{Evidence, OpenCall, Rank};
+use crate::stuck::stuck;
 use crate::text::{ranks, seconds};
 use crate::waiting::capital;
 use crate::{Confidence, Kind, Verdict, fact};
@@ -22,24 +23,23 @@ pub const AGE_MIN: f64 = 10.0;
 /// What requests a Wait waits for is not known: a large exchange takes as long as others' hangs.
 const WAIT_AGE_MIN: f64 = 30.0;
 
+/// A thread that has not called MPI yet may do so after it has computed for long.
+const SILENT_THREADS_AGE_MIN: f64 = 120.0;
+
 /// A launcher that ends a job ends its ranks within this time: which of them was first says nothing then, milliseconds.
 const TOGETHER_MS: i64 = 2_000;
 
 pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
-    let mut stuck: BTreeMap<u32, &OpenCall> = BTreeMap::new();
-    for call in &evidence.open_calls {
-        // Other threads may wait for messages all the time, while the first one computes or sleeps.
-        if call.seconds >= AGE_MIN && call.thread == 0 {
-            stuck.insert(call.rank, call);
-        }
-    }
-    if stuck.is_empty() || (!evidence.is_running && !stuck.values().any(|call| call.has_ended)) {
+    let of_ranks = stuck(evidence, AGE_MIN);
+    let calls: Vec<&OpenCall> = of_ranks.values().flatten().copied().collect();
+    if calls.is_empty() || (!evidence.is_running && !calls.iter().any(|call| call.has_ended)) {
         return Vec::new();
     }
-    let age = stuck.values().map(|call| call.seconds).fold(0.0, f64::max);
-    let missing: Vec<&Rank> = evidence.ranks.iter().filter(|rank| !stuck.contains_key(&rank.rank)).collect();
-    let Some((why, confidence, remedy)) = reason(evidence, &stuck, &missing) else { return Vec::new() };
-    let open = who_is_where(&stuck);
+    let age = calls.iter().map(|call| call.seconds).fold(0.0, f64::max);
+    let missing: Vec<&Rank> =
+        evidence.ranks.iter().filter(|rank| !of_ranks.contains_key(&rank.rank)).collect();
+    let Some((why, confidence, remedy)) = reason(evidence, &calls, &missing) else { return Vec::new() };
+    let open = who_is_where(&calls);
     vec![Verdict {
         kind: Kind::Hung,
         subject: "job".to_owned(),
@@ -50,7 +50,7 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
         other_job: None,
         facts: vec![
             fact("longest call", age, "s", Some(AGE_MIN)),
-            fact("ranks in such calls", crate::statistics::number(stuck.len()), "1", None),
+            fact("ranks in such calls", crate::statistics::number(of_ranks.len()), "1", None),
             fact("ranks missing", crate::statistics::number(missing.len()), "1", None),
         ],
     }]
@@ -60,9 +60,9 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
 const NAMED_MAX: usize = 4;
 
 /// Who is in what, those with most ranks first; messages one by one, with both ends.
-fn who_is_where(stuck: &BTreeMap<u32, &OpenCall>) -> String {
+fn who_is_where(stuck: &[&OpenCall]) -> String {
     let mut by: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
-    for call in stuck.values() {
+    for &call in stuck {
         let message =
             Message::of(call).map(|message| (message.is_sent, message.peer, message.tag, call.rank));
         by.entry((&call.operation, &call.comm, message)).or_default().push(call);
@@ -81,15 +81,16 @@ fn who_is_where(stuck: &BTreeMap<u32, &OpenCall>) -> String {
 
 /// Ranks that are in the same.
 fn group(calls: &[&OpenCall]) -> String {
-    let named: Vec<u32> = calls.iter().map(|call| call.rank).collect();
+    let mut named: Vec<u32> = calls.iter().map(|call| call.rank).collect();
+    named.dedup();
     let age = seconds(calls.iter().map(|call| call.seconds).fold(0.0, f64::max));
     let call = calls[0];
     let on = call.comm.as_ref().map_or_else(String::new, |comm| format!(" on {comm}"));
     let operation = capital(&call.operation);
     let message =
-        Message::of(call).map_or_else(String::new, |message| message.text(is_wait(call), call.requests));
+        Message::of(call).map_or_else(String::new, |message| message.text(call.is_wait(), call.requests));
     let (who, are) = (ranks(&named), if named.len() == 1 { "is" } else { "are" });
-    if is_poll(call) {
+    if call.is_counted {
         return format!("{who} calls MPI_{operation} in vain for {age}{message}{on}");
     }
     format!("{who} {are} in MPI_{operation}{message} for {age}{on}")
@@ -120,7 +121,7 @@ impl Message {
                 is_alone: call.pending_requests == 0,
             });
         }
-        let begun_by = call.oldest_request.as_deref().filter(|_| is_wait(call))?;
+        let begun_by = call.oldest_request.as_deref().filter(|_| call.is_wait())?;
         let is_sent = is_any(&STARTED_SENDS, begun_by);
         // Without a peer it may be any source, which is not said of requests.
         (is_sent || begun_by == "irecv").then_some(Self {
@@ -160,7 +161,7 @@ impl Message {
 /// Why nobody comes, how sure that is, and what to do; `None` where somebody may.
 fn reason(
     evidence: &Evidence,
-    stuck: &BTreeMap<u32, &OpenCall>,
+    stuck: &[&OpenCall],
     missing: &[&Rank],
 ) -> Option<(String, Confidence, String)> {
     let numbers = |of: &[&Rank]| ranks(&of.iter().map(|rank| rank.rank).collect::<Vec<_>>());
@@ -173,11 +174,12 @@ fn reason(
         let confidence = progress(evidence, stuck)?;
         let remedy = "Compare the calls above: ranks that wait for each other in a circle, a collective that not all of its \
                       communicator's ranks call, or a message that nobody sends. A debugger on one rank of each kind shows the lines.";
-        return Some((
-            "no rank is left outside, so none of them can return".into(),
-            confidence,
-            remedy.into(),
-        ));
+        let why = if stuck.iter().any(|call| call.threads_to_come > 0) {
+            "no rank is left outside, so none of them can return unless a thread does that has not called MPI yet"
+        } else {
+            "no rank is left outside, so none of them can return"
+        };
+        return Some((why.into(), confidence, remedy.into()));
     }
     if let Some(first) = ended.first().filter(|rank| !ended_with_others(evidence, rank)) {
         let how =
@@ -218,8 +220,8 @@ const LEFT_EARLY: [&str; 9] =
 /// How sure it is that none of the calls goes on, all ranks being in one; `None` where one of them may move data: a collective that all of
 /// its members have called, a file. Of what is not known (requests that are pending, whether a send is what a receive waits for) only
 /// time says that it does not go on.
-fn progress(evidence: &Evidence, stuck: &BTreeMap<u32, &OpenCall>) -> Option<Confidence> {
-    let open: Vec<&OpenCall> = stuck.values().copied().filter(|call| !call.has_ended).collect();
+fn progress(evidence: &Evidence, stuck: &[&OpenCall]) -> Option<Confidence> {
+    let open: Vec<&OpenCall> = stuck.iter().copied().filter(|call| !call.has_ended).collect();
     let mut collectives: BTreeMap<_, Vec<&OpenCall>> = BTreeMap::new();
     for &call in open.iter().filter(|call| is_collective(call)) {
         collectives.entry((&call.operation, &call.comm, call.comm_size)).or_default().push(call);
@@ -236,10 +238,13 @@ fn progress(evidence: &Evidence, stuck: &BTreeMap<u32, &OpenCall>) -> Option<Con
     {
         return None;
     }
+    let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
+    if open.iter().any(|call| call.threads_to_come > 0) {
+        return (age >= SILENT_THREADS_AGE_MIN).then_some(Confidence::Likely);
+    }
     if !open.iter().any(|call| may_move(call, &evidence.open_calls)) {
         return Some(Confidence::Certain);
     }
-    let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
     (age >= WAIT_AGE_MIN).then_some(Confidence::Likely)
 }
 
@@ -248,27 +253,22 @@ fn may_move(call: &OpenCall, open: &[OpenCall]) -> bool {
     if let Some(message) = Message::of(call).filter(|message| message.is_alone) {
         let may_be =
             |other: &OpenCall| Message::of(other).is_some_and(|of| message.may_be(call.rank, of, other.rank));
-        return is_poll(call) || open.iter().any(may_be);
+        return call.is_counted || open.iter().any(may_be);
     }
     call.pending_requests > 0
-        || is_wait(call)
-        || is_poll(call)
+        || call.is_wait()
+        || call.is_counted
         || LEFT_EARLY.contains(&&*call.operation)
         || call.operation.starts_with("sendrecv")
 }
 
-fn is_wait(call: &OpenCall) -> bool {
-    ["wait", "test", "start"].iter().any(|prefix| call.operation.starts_with(prefix))
-}
-
-/// One of many that return at once, so that the rank may do something else.
-fn is_poll(call: &OpenCall) -> bool {
-    ["test", "iprobe", "improbe"].iter().any(|prefix| call.operation.starts_with(prefix))
-}
-
 fn is_collective(call: &OpenCall) -> bool {
     let is_message = |of: &[&str]| of.contains(&&*call.operation);
-    !is_wait(call) && !is_message(&RECEIVES) && !is_message(&SENDS) && !call.operation.starts_with("sendrecv")
+    !call.is_wait()
+        && !call.is_counted
+        && !is_message(&RECEIVES)
+        && !is_message(&SENDS)
+        && !call.operation.starts_with("sendrecv")
 }
 
 /// Whether a rank ended when others did as well that did not end by themselves.

@@ -20,6 +20,7 @@ mod ring;
 mod slow_link;
 mod slow_rank;
 mod statistics;
+mod stuck;
 mod text;
 mod throttled;
 mod waiting;

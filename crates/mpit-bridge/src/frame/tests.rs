@@ -160,7 +160,7 @@ fn golden_traffic() {
 
 #[test]
 fn golden_open_calls() {
-    use crate::open_frame::{OpenCall, OpenOn};
+    use crate::open_frame::{OpenCall, OpenCalls, OpenOn};
     let bytes = golden(include_str!("../../protocol/golden/open.hex"));
     let hung = OpenCall {
         operation: 131,
@@ -192,7 +192,8 @@ fn golden_open_calls() {
         oldest_peer: None,
         oldest_tag: None,
     };
-    assert_eq!(decode(&bytes).unwrap().1, Frame::Open(4_950_000_000, vec![hung, bcast]));
+    let expected = OpenCalls { threads: 3, threads_to_come: 1, calls: vec![hung, bcast] };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Open(4_950_000_000, expected));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Open calls in one rank's frames: judged, and with the names of what they number.
 
 use super::{COMM_MAX, Rank, Times};
-use crate::open_frame::{OpenCall, OpenOn};
+use crate::open_frame::{OpenCall, OpenCalls, OpenOn};
 use crate::operations::operation_name;
 use crate::status::{Malformed, add};
 use throughline_sample::wire::{Batch, MpiOpenCall};
@@ -10,18 +10,28 @@ impl Rank {
     pub(super) fn open_calls(
         &mut self,
         time: i64,
-        calls: Vec<OpenCall>,
+        open: OpenCalls,
         times: &Times,
     ) -> Result<Vec<MpiOpenCall>, Malformed> {
         let is_beyond = |peer: Option<u32>| peer.is_some_and(|peer| peer >= self.world_size);
-        if calls.iter().any(|call| is_beyond(call.peer) || is_beyond(call.oldest_peer)) {
+        if open.calls.iter().any(|call| is_beyond(call.peer) || is_beyond(call.oldest_peer)) {
             return Err(Malformed::Rank);
         }
         let reported = times.utc(time);
         if !self.is_admitted(reported, times) {
             return Ok(Vec::new());
         }
-        let calls = calls.into_iter().filter_map(|call| self.open_call(reported, call, times)).collect();
+        let in_calls = u32::try_from(open.calls.len()).unwrap_or(u32::MAX);
+        let (elsewhere, to_come) = (open.threads.saturating_sub(in_calls), open.threads_to_come);
+        let call = |call| {
+            let call = self.open_call(reported, call, times)?;
+            Some(MpiOpenCall {
+                threads_elsewhere: elsewhere.min(COMM_MAX),
+                threads_to_come: to_come.min(COMM_MAX),
+                ..call
+            })
+        };
+        let calls = open.calls.into_iter().filter_map(call).collect();
         Ok(self.open_calls.take(reported, calls))
     }
 
@@ -53,6 +63,8 @@ impl Rank {
             requests: call.requests.min(COMM_MAX),
             oldest_peer: call.oldest_peer.filter(|_| oldest.is_some()),
             oldest_tag: call.oldest_tag.filter(|_| oldest.is_some()),
+            threads_elsewhere: 0,
+            threads_to_come: 0,
         })
     }
 

@@ -276,6 +276,8 @@ CREATE TABLE internal.mpi_open_call (
     requests integer NOT NULL,
     oldest_peer integer,
     oldest_tag integer,
+    threads_elsewhere integer NOT NULL,
+    threads_to_come integer NOT NULL,
     is_counted boolean NOT NULL GENERATED ALWAYS AS (operation LIKE 'test%' OR operation LIKE 'i%probe') STORED,
     UNIQUE NULLS NOT DISTINCT (job_id, rank, library, thread, node_id),
     FOREIGN KEY (job_id) REFERENCES internal.run(id)
@@ -293,7 +295,7 @@ COMMENT ON COLUMN internal.mpi_open_call.is_on_world IS 'It is on MPI_COMM_WORLD
 COMMENT ON COLUMN internal.mpi_open_call.comm IS 'job_comm.comm of the communicator; NULL where it has no name.';
 COMMENT ON COLUMN internal.mpi_open_call.comm_size IS 'Members that can be addressed; NULL where they are not known.';
 COMMENT ON COLUMN internal.mpi_open_call.peer IS 'Rank in MPI_COMM_WORLD that the call names: destination, source or root.';
-COMMENT ON COLUMN internal.mpi_open_call.pending_requests IS 'Requests of the thread that are pending, persistent ones left out.';
+COMMENT ON COLUMN internal.mpi_open_call.pending_requests IS 'Requests of the thread that are pending, and active persistent ones of the rank.';
 COMMENT ON COLUMN internal.mpi_open_call.oldest_request IS
     'The operation that began the request that it waits for, of several the oldest pending one of the thread.';
 COMMENT ON COLUMN internal.mpi_open_call.tag IS 'Tag of its message; NULL: any, or it has none.';
@@ -302,6 +304,9 @@ COMMENT ON COLUMN internal.mpi_open_call.requests IS 'Requests that it waits for
 COMMENT ON COLUMN internal.mpi_open_call.oldest_peer IS 'Rank in MPI_COMM_WORLD that the oldest request names.';
 COMMENT ON COLUMN internal.mpi_open_call.is_counted IS
     'A row of tests or probes that found nothing: each of them has returned, and its time is counted.';
+COMMENT ON COLUMN internal.mpi_open_call.threads_elsewhere IS 'Threads of the rank that have called MPI and are in no call of this table that goes on.';
+COMMENT ON COLUMN internal.mpi_open_call.threads_to_come IS
+    'Threads of the rank that were started since MPI_Init, have not called MPI, and may: MPI_THREAD_SERIALIZED and above.';
 COMMENT ON COLUMN internal.mpi_open_call.oldest_tag IS 'Tag that the oldest request names; NULL: any, or it has none.';
 
 CREATE TABLE internal.mpi_rank_scheduling (

@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW internal.mpi_open_calls AS
 SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
        CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.is_from_any, c.tag,
-       c.requests, c.pending_requests, c.oldest_request, c.oldest_peer, c.oldest_tag, c.is_counted,
+       c.requests, c.pending_requests, c.oldest_request, c.oldest_peer, c.oldest_tag, c.is_counted, c.threads_elsewhere, c.threads_to_come,
        c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
        extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
 FROM internal.mpi_open_call c

@@ -55,7 +55,7 @@ pub(super) fn open_call_row(
         "comm": call.comm, "comm_size": call.comm_size, "peer": call.peer,
         "pending_requests": call.pending_requests, "oldest_request": oldest,
         "tag": call.tag, "is_from_any": call.is_from_any, "requests": call.requests, "oldest_peer": call.oldest_peer,
-        "oldest_tag": call.oldest_tag,
+        "oldest_tag": call.oldest_tag, "threads_elsewhere": call.threads_elsewhere, "threads_to_come": call.threads_to_come,
     });
     Ok(((job, rank, thread, node), row))
 }
@@ -83,18 +83,20 @@ ON CONFLICT DO NOTHING";
 
 pub(super) const UPSERT_OPEN_CALLS: &str = "
 INSERT INTO internal.mpi_open_call AS c (job_id, rank, node_id, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
-    comm, comm_size, peer, pending_requests, oldest_request, tag, is_from_any, requests, oldest_peer, oldest_tag)
+    comm, comm_size, peer, pending_requests, oldest_request, tag, is_from_any, requests, oldest_peer, oldest_tag,
+    threads_elsewhere, threads_to_come)
 SELECT job_id, rank, node_id, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
-    comm, comm_size, peer, pending_requests, oldest_request, tag, is_from_any, requests, oldest_peer, oldest_tag
+    comm, comm_size, peer, pending_requests, oldest_request, tag, is_from_any, requests, oldest_peer, oldest_tag,
+    threads_elsewhere, threads_to_come
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, thread integer, epoch timestamptz, operation text,
     start_time timestamptz, reported_at timestamptz, has_returned boolean, is_on_world boolean, comm integer,
     comm_size integer, peer integer, pending_requests integer, oldest_request text, tag integer, is_from_any boolean,
-    requests integer, oldest_peer integer, oldest_tag integer)
+    requests integer, oldest_peer integer, oldest_tag integer, threads_elsewhere integer, threads_to_come integer)
 ORDER BY job_id, rank, thread, node_id
 ON CONFLICT (job_id, rank, library, thread, node_id) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
     start_time = excluded.start_time, reported_at = excluded.reported_at, has_returned = excluded.has_returned,
     is_on_world = excluded.is_on_world, comm = excluded.comm, comm_size = excluded.comm_size, peer = excluded.peer,
     pending_requests = excluded.pending_requests, oldest_request = excluded.oldest_request, tag = excluded.tag,
     is_from_any = excluded.is_from_any, requests = excluded.requests, oldest_peer = excluded.oldest_peer,
-    oldest_tag = excluded.oldest_tag
+    oldest_tag = excluded.oldest_tag, threads_elsewhere = excluded.threads_elsewhere, threads_to_come = excluded.threads_to_come
 WHERE c.reported_at <= excluded.reported_at";

@@ -288,6 +288,8 @@ pub fn batch_of_everything() -> Batch {
             requests: 4,
             oldest_peer: Some(1),
             oldest_tag: Some(12),
+            threads_elsewhere: 1,
+            threads_to_come: 2,
         }],
         mpi_scheduling: vec![MpiRankScheduling {
             time,

@@ -140,7 +140,8 @@ fn both_ends_of_a_deadlock_are_named() {
 
     // Who tests in vain may also do something else, some time.
     for call in &mut evidence.open_calls {
-        (call.operation, call.pending_requests, call.seconds) = ("test".into(), 1, 29.0);
+        (call.operation, call.is_counted) = ("test".into(), true);
+        (call.pending_requests, call.seconds) = (1, 29.0);
     }
     assert_eq!(of(Kind::Hung, &evidence), None);
     evidence.open_calls.iter_mut().for_each(|call| call.seconds = 31.0);
@@ -154,11 +155,34 @@ fn both_ends_of_a_deadlock_are_named() {
 }
 
 #[test]
-fn a_thread_that_receives_for_others_is_no_rank_that_waits() {
+fn who_has_a_thread_outside_of_mpi_is_no_rank_that_waits() {
     let mut evidence = ranks(2, 150.0);
     evidence.open_calls = vec![message(0, "recv", 1), message(1, "recv", 0)];
-    evidence.open_calls.iter_mut().for_each(|call| call.thread = 1);
+    assert_eq!(of(Kind::Hung, &evidence).unwrap().confidence, Confidence::Certain);
+    evidence.open_calls[0].threads_elsewhere = 1;
+    assert_eq!(of(Kind::Hung, &evidence), None, "a thread computes, and may send");
+    evidence.open_calls[0].threads_elsewhere = 0;
+    evidence.open_calls.push(OpenCall { seconds: 1.0, ..message(0, "recv", 1) });
+    assert_eq!(of(Kind::Hung, &evidence), None, "another one came just now");
+    evidence.open_calls[2].seconds = 11.0;
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert!(
+        verdict.observation.starts_with("Rank 0 is in MPI_Recv from rank 1 for 12.0 s on"),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn a_thread_that_has_not_called_mpi_yet_may_do_so() {
+    let mut evidence = ranks(2, 150.0);
+    evidence.open_calls = vec![message(0, "recv", 1), message(1, "recv", 0)];
+    evidence.open_calls[1].threads_to_come = 3;
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 119.0);
     assert_eq!(of(Kind::Hung, &evidence), None);
+    evidence.open_calls.iter_mut().for_each(|call| call.seconds = 121.0);
+    let verdict = of(Kind::Hung, &evidence).unwrap();
+    assert_eq!(verdict.confidence, Confidence::Likely);
+    assert!(verdict.observation.ends_with("unless a thread does that has not called MPI yet."));
 }
 
 #[test]

@@ -30,13 +30,13 @@ fn sentence(group: &OpenCalls) -> String {
     let mut text = format!(
         "{}: {} {}{} for {}",
         ranks(group),
-        match (group.have_ended, is_poll(&group.operation)) {
+        match (group.have_ended, group.is_counted) {
             (true, _) => "ended in",
             (false, true) => "calling",
             (false, false) => "in",
         },
         mpi_name(&group.operation),
-        if is_poll(&group.operation) { " in vain" } else { "" },
+        if group.is_counted { " in vain" } else { "" },
         time(group),
     );
     match (&group.comm, group.comm_size) {
@@ -72,10 +72,6 @@ fn sentence(group: &OpenCalls) -> String {
         }
     }
     text
-}
-
-fn is_poll(operation: &str) -> bool {
-    ["test", "iprobe", "improbe"].iter().any(|prefix| operation.starts_with(prefix))
 }
 
 /// `from rank 1, tag 12`, of the oldest request.
@@ -172,7 +168,8 @@ mod tests {
             sentence(&wait),
             "rank 3: in MPI_Waitall for 138 s; 2 requests pending, the oldest of MPI_Irecv from rank 1, tag 12"
         );
-        let tests = OpenCalls { operation: "test".into(), pending_requests: 0, ..wait.clone() };
+        let tests =
+            OpenCalls { operation: "test".into(), is_counted: true, pending_requests: 0, ..wait.clone() };
         assert_eq!(sentence(&tests), "rank 3: calling MPI_Test in vain for 138 s");
         assert_eq!(text(&vec![wait; 10], 100).lines().last().unwrap(), "  and 2 such calls more (--json)");
     }

@@ -130,9 +130,8 @@ impl Checked for MpiOpenCall {
             rank(number)?;
         }
         let tags = [self.tag, self.oldest_tag].map(Option::unwrap_or_default);
-        for number in
-            [self.thread, self.comm.unwrap_or(0), self.pending_requests, self.requests, tags[0], tags[1]]
-        {
+        let counts = [self.pending_requests, self.requests, self.threads_elsewhere, self.threads_to_come];
+        for number in [self.thread, self.comm.unwrap_or(0)].into_iter().chain(tags).chain(counts) {
             small(number)?;
         }
         check.past(self.epoch)?;

@@ -52,7 +52,7 @@ export function OpenCallsView({ data }: { data: JobDetail }) {
               <tr key={`${call.operation} ${call.comm} ${call.comm_size} ${call.have_ended}`}>
                 <th scope="row">
                   {call.operation}
-                  {call.have_ended && ' (killed there)'}
+                  {call.have_ended ? ' (killed there)' : call.is_counted && ' in vain'}
                 </th>
                 <td>{call.comm ?? ''}</td>
                 <td class="n">{openFor(call)}</td>

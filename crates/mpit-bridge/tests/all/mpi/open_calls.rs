@@ -34,6 +34,7 @@ fn check(observed: &Observed, name: &str) {
     let barrier = newest(0);
     assert_eq!((barrier.operation.as_str(), barrier.is_on_world), ("barrier", true), "{name}");
     assert_eq!((barrier.comm_size, barrier.peer, barrier.pending_requests), (Some(5), None, 0));
+    assert_eq!((barrier.threads_elsewhere, barrier.threads_to_come), (0, 0), "{name}");
     let receive = newest(1);
     let named = observed.comms.values().find(|comm| comm.rank == 1).unwrap();
     assert_eq!((named.name.as_str(), receive.comm), ("reversed", Some(named.comm)), "{name}");
@@ -79,6 +80,25 @@ async fn what_hangs_is_reported_until_it_returns() {
             assert!(all.last().unwrap().has_returned, "{all:?}");
         }
         assert_eq!(of(&agent.observed, 4), [], "it slept, and not in MPI");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_that_may_yet_call_are_reported() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/open_threads.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run(mpi, 2, &agent, &program, &["3000"]);
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        agent.until_ended(2).await;
+        assert_eq!(stdout(&running.await.unwrap()), "done\n");
+        let all = of(&agent.observed, 0);
+        let receive = all.iter().find(|call| call.operation == "recv" && call.time - call.start > SECOND);
+        let receive = receive.unwrap_or_else(|| panic!("{mpi:?}: {all:?}"));
+        assert_eq!((receive.threads_elsewhere, receive.threads_to_come), (1, 1), "{mpi:?}");
+        assert_eq!(receive.pending_requests, 1, "{mpi:?}: a persistent one");
     }
 }
 
