@@ -91,6 +91,7 @@ for threads in 1 4; do
     line "stub, $threads threads, Isend x 64 + Waitall, THROUGHLINE_SHIM=off" \
         "$(figure "isend_waitall_$threads" "$folder/off")" ns 5
     test "$threads" != 1 || line "stub, begin or end of a region" "$(figure region_1 "$folder/on")" ns 60
+    test "$threads" != 1 || line "stub, Send after 1.1 ms of computing, added" "$(figure after_computing "$folder/on")" ns 1000
     test "$threads" != 1 || line "flush thread, pushing each second, share of a core" "$(figure flush_share "$folder/on")" % 0.02
     on=$(figure "resident_$threads" "$folder/on")
     off=$(figure "resident_$threads" "$folder/off")

@@ -13,6 +13,10 @@ pub enum Name {
     C,
     /// Looked at: 1,400 nodes of 64 ranks in 9 jobs
     D,
+    /// Many small jobs: 5,000 of 8 ranks on 2 nodes each, without adapters and GPUs
+    E,
+    /// One job: 1,428 nodes of 32 ranks, without adapters and GPUs
+    F,
 }
 
 /// What a cluster has.
@@ -36,6 +40,10 @@ pub struct Cluster {
     pub links: u32,
     /// Adapters of a node, of one port each.
     pub adapters: u32,
+    /// Its jobs have the same number of nodes.
+    pub is_even: bool,
+    /// Its ranks report where their time went.
+    pub has_account: bool,
 }
 
 impl Cluster {
@@ -53,6 +61,8 @@ impl Cluster {
                 gpus: 4,
                 links: 6,
                 adapters: 1,
+                is_even: false,
+                has_account: true,
             },
             Name::B => Self {
                 nodes: 1000,
@@ -64,6 +74,8 @@ impl Cluster {
                 gpus: 8,
                 links: 18,
                 adapters: 8,
+                is_even: false,
+                has_account: true,
             },
             Name::C => Self {
                 nodes: 8008,
@@ -75,6 +87,8 @@ impl Cluster {
                 gpus: 0,
                 links: 0,
                 adapters: 1,
+                is_even: false,
+                has_account: true,
             },
             Name::D => Self {
                 nodes: 1400,
@@ -86,6 +100,34 @@ impl Cluster {
                 gpus: 0,
                 links: 0,
                 adapters: 1,
+                is_even: false,
+                has_account: true,
+            },
+            Name::E => Self {
+                nodes: 10_000,
+                ranks: 4,
+                jobs: 5000,
+                ports: 2,
+                port_seconds: 60.0,
+                gpu_nodes: 0,
+                gpus: 0,
+                links: 0,
+                adapters: 0,
+                is_even: true,
+                has_account: true,
+            },
+            Name::F => Self {
+                nodes: 1428,
+                ranks: 32,
+                jobs: 1,
+                ports: 2,
+                port_seconds: 60.0,
+                gpu_nodes: 0,
+                gpus: 0,
+                links: 0,
+                adapters: 0,
+                is_even: true,
+                has_account: true,
             },
         };
         let nodes = part(all.nodes);
@@ -104,12 +146,13 @@ impl Cluster {
         self.gpu_nodes * u64::from(self.gpus)
     }
 
-    /// Nodes of each job, the largest first: one job in 25 has 64 shares, others 16, 4, 2 and 1.
+    /// Nodes of each job, the largest first: where it is not even, one job in 25 has 64 shares, others 16, 4, 2 and 1.
     pub fn job_nodes(&self) -> Vec<u64> {
         const SHARES: [u64; 25] =
             [64, 16, 16, 16, 16, 4, 4, 4, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1];
         let places = 0..usize::try_from(self.jobs).unwrap_or(usize::MAX);
-        let shares: Vec<u64> = places.map(|job| SHARES[job % SHARES.len()]).collect();
+        let shares: Vec<u64> =
+            places.map(|job| if self.is_even { 1 } else { SHARES[job % SHARES.len()] }).collect();
         let all: u64 = shares.iter().sum();
         let mut sizes: Vec<u64> = shares.iter().map(|share| (share * self.nodes / all).max(1)).collect();
         sizes.sort_unstable_by_key(|size| std::cmp::Reverse(*size));

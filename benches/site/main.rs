@@ -55,6 +55,9 @@ struct Options {
     /// of the processors
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10))]
     push_seconds: u64,
+    /// Ranks do not report where their time went: what that costs is the difference
+    #[arg(long)]
+    no_account: bool,
     /// A program `throughline`, built with --release
     #[arg(long, default_value = "target/release/throughline")]
     throughline: PathBuf,
@@ -71,7 +74,8 @@ struct Made {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
-    let cluster = Cluster::new(options.cluster, options.scale);
+    let cluster =
+        Cluster { has_account: !options.no_account, ..Cluster::new(options.cluster, options.scale) };
     let descriptors = throughline_daemon::raise_descriptors(cluster.nodes + DESCRIPTORS);
     anyhow::ensure!(
         descriptors >= cluster.nodes + DESCRIPTORS,

@@ -160,7 +160,9 @@ impl Node {
                 source: "sysfs".into(),
             });
         }
-        batch.coverage.push(round("sysfs", time, self.ports.len()));
+        if !self.ports.is_empty() {
+            batch.coverage.push(round("sysfs", time, self.ports.len()));
+        }
         for gpu in &mut self.gpus {
             read_gpu(gpu, (read, self.begin), seconds, &mut batch);
         }
@@ -263,7 +265,8 @@ pub fn nodes(cluster: &Cluster, begin: i64) -> Vec<Node> {
         let world = cluster.ranks * u32::try_from(size).unwrap_or(u32::MAX);
         for place in 0..size {
             let first = cluster.ranks * u32::try_from(place).unwrap_or(u32::MAX);
-            let ranks = Ranks::new(job, first, cluster.ranks, world, begin);
+            let mut ranks = Ranks::new(job, first, cluster.ranks, world, begin);
+            ranks.has_account = cluster.has_account;
             nodes.push(Node::new(nodes.len() as u64, cluster, ranks, begin));
         }
     }

@@ -7,8 +7,8 @@ use std::f64::consts::TAU;
 use throughline_agent::fold::{Folder, Intervals};
 use throughline_agent::live::LiveJob;
 use throughline_sample::wire::{
-    Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiSampledCall,
-    MpiSampledCalls,
+    Batch, Job, JobRank, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiRankScheduling,
+    MpiSampledCall, MpiSampledCalls,
 };
 
 /// Default intervals of the agent: `[mpi] fold_seconds`, `rank_seconds` and `rank_later_seconds`.
@@ -16,6 +16,8 @@ const INTERVALS: Intervals =
     Intervals { fold: 10 * SECOND, rank: 60 * SECOND, later: 300 * SECOND, repeat: 86_400 * SECOND };
 /// Seconds from one report of sampled calls to the next.
 pub const SAMPLED: u64 = 10;
+/// Seconds after a rank's start in which its account is reported each second; then it is with each fold.
+const ACCOUNT_YOUNG: u64 = 12;
 /// In nanoseconds.
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -56,6 +58,8 @@ pub struct Ranks {
     peers: Vec<(u32, u64)>,
     traffic_since: i64,
     samples: u64,
+    /// They report where their time went.
+    pub has_account: bool,
 }
 
 impl Ranks {
@@ -78,6 +82,7 @@ impl Ranks {
             peers: peers.into_iter().collect(),
             traffic_since: begin,
             samples: 0,
+            has_account: true,
         }
     }
 
@@ -127,12 +132,16 @@ impl Ranks {
         for rank in self.ranks().filter(|rank| (passed + u64::from(*rank)).is_multiple_of(turns)) {
             fragment.mpi_ops.push(self.bin(rank, time, passed));
             fragment.mpi_peers.push(self.rank_peers(rank, time, passed));
+            if self.has_account && (passed < ACCOUNT_YOUNG || time % INTERVALS.fold == 0) {
+                fragment.mpi_scheduling.push(self.account(rank, time, passed));
+            }
         }
         self.folder.take(&mut fragment, now);
         self.due(now, into);
         // What is not folded passes as it came.
         into.mpi_ops.append(&mut fragment.mpi_ops);
         into.mpi_peers.append(&mut fragment.mpi_peers);
+        into.mpi_scheduling.append(&mut fragment.mpi_scheduling);
         if time % INTERVALS.fold == 0 {
             into.mpi_traffic.extend(self.traffic(time, passed));
         }
@@ -145,6 +154,7 @@ impl Ranks {
         into.mpi_rank_rows.append(&mut due.mpi_rank_rows);
         into.mpi_peers.append(&mut due.mpi_peers);
         into.mpi_ops.append(&mut due.mpi_ops);
+        into.mpi_scheduling.append(&mut due.mpi_scheduling);
     }
 
     /// Rows of the job while somebody looks at it, as of a whole second.
@@ -191,6 +201,29 @@ impl Ranks {
             rank,
             source: "pmpi".into(),
             cells: CELLS[..cells.min(CELLS.len())].iter().enumerate().map(cell).collect(),
+        }
+    }
+
+    /// A third of the time in MPI, a tenth waiting for a core, and some of it in files.
+    fn account(&self, rank: u32, time: i64, passed: u64) -> MpiRankScheduling {
+        let part =
+            |permille: u64| Some(passed * permille * 1_000_000 + mix(passed ^ u64::from(rank)) % 1_000_000);
+        MpiRankScheduling {
+            time,
+            epoch: self.begin,
+            job_key: self.job_key.clone(),
+            rank,
+            cpu_nanoseconds: part(850),
+            runqueue_wait_nanoseconds: part(110),
+            involuntary_switches: Some(passed * 7),
+            elapsed_nanoseconds: Some(passed * 1_000_000_000),
+            mpi_nanoseconds: part(330),
+            off_outside_nanoseconds: part(140),
+            queued_outside_nanoseconds: part(90),
+            off_inside_nanoseconds: part(30),
+            queued_inside_nanoseconds: part(20),
+            file_samples: u32::try_from(passed / 20).unwrap_or(u32::MAX),
+            ..MpiRankScheduling::default()
         }
     }
 
