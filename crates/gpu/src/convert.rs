@@ -10,9 +10,11 @@ use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
 
 use crate::code::Code;
+use crate::duplicates::{DUPLICATE_UUID, DuplicateUuids};
 use crate::field;
 use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
 use crate::slowed::SlowdownCauses;
+use crate::xid::{self, XidReports};
 
 /// The name of this source in records.
 pub const SOURCE: &str = "nvml";
@@ -58,6 +60,8 @@ pub struct Converter {
     unreported: Vec<GpuSurvey>,
     /// A 32-bit PCIe counter's sums begin anew with each sampler.
     sampler: u64,
+    xids: XidReports,
+    seconds: DuplicateUuids,
 }
 
 #[derive(Default)]
@@ -123,7 +127,8 @@ impl Converter {
     #[must_use]
     pub fn new(source: &'static str) -> Self {
         let (gpus, lost) = (HashMap::new(), BTreeMap::new());
-        Self { source, survey: None, gpus, lost, unreported: Vec::new(), sampler: 0 }
+        let (xids, seconds) = (XidReports::default(), DuplicateUuids::default());
+        Self { source, survey: None, gpus, lost, unreported: Vec::new(), sampler: 0, xids, seconds }
     }
 
     /// A new sampler has been started: sums that it keeps begin anew.
@@ -207,10 +212,20 @@ impl Converter {
             }
             read += pcie(gpu, raw, utc(raw.pcie_monotonic_nanoseconds), self.sampler, memory, &mut converted);
         }
-        for xid in &poll.xids {
-            let gpu = usize::try_from(xid.place).ok().and_then(|place| survey.gpus.get(place));
-            converted.batch.events.extend(gpu.map(|gpu| xid_event(gpu, time, xid.number)));
+        let xids = self.xids.take(&poll.xids, time).into_iter();
+        converted.batch.events.extend(xids.map(|(severity, text, uuid)| wire::Event {
+            gpu_uuid: uuid,
+            ..event(&GpuSurvey::default(), time, xid::KIND, severity, text)
+        }));
+        for refusal in &survey.refusals {
+            *converted.absent.entry(Code(refusal.code).reason()).or_default() += refusal.values;
         }
+        converted.absent.retain(|_, count| *count > 0);
+        let seconds = self.seconds.take(survey).into_iter();
+        converted
+            .batch
+            .events
+            .extend(seconds.map(|text| event(&GpuSurvey::default(), time, DUPLICATE_UUID, "warning", text)));
         let gone = std::mem::take(&mut self.unreported);
         converted.batch.events.extend(gone.iter().map(|gpu| lost_event(gpu, time, "is not listed any more")));
         let failed: u64 = converted.absent.values().sum();
@@ -234,31 +249,6 @@ fn is_lost(raw: &GpuPoll) -> bool {
     const LOST: [Code; 2] = [Code::GPU_IS_LOST, Code::GPU_NOT_FOUND];
     let mut fields = raw.link_fields.iter().chain(&raw.pcie_fields).peekable();
     fields.peek().is_some() && fields.all(|value| LOST.contains(&Code(value.code)))
-}
-
-/// What the numbers mean that NVML reports, where that is documented in a few words.
-const XIDS: [(u64, &str); 14] = [
-    (13, "a fault of the graphics engine, mostly of the program"),
-    (31, "a fault of the GPU's memory management, mostly of the program"),
-    (48, "a double-bit memory error"),
-    (62, "the GPU's internal microcontroller halted"),
-    (63, "a row of memory is to be remapped, or a page retired"),
-    (64, "a row of memory could not be remapped, or a page not retired"),
-    (74, "an NVLink error"),
-    (79, "the GPU has fallen off the bus"),
-    (92, "many single-bit memory errors"),
-    (94, "a contained memory error: it ended the program that met it"),
-    (95, "an uncontained memory error: reset the GPU"),
-    (119, "the GPU's system processor does not answer: reset the GPU"),
-    (120, "an error of the GPU's system processor: reset the GPU"),
-    (140, "an unrecovered memory error: reset the GPU"),
-];
-
-fn xid_event(gpu: &GpuSurvey, time: i64, number: u64) -> wire::Event {
-    let meaning = XIDS.iter().find(|(known, _)| *known == number).map(|(_, meaning)| format!(": {meaning}"));
-    let meaning = meaning.unwrap_or_else(|| ": see the vendor's list of Xids".to_owned());
-    let text = format!("GPU {} ({}, {}) reports Xid {number}{meaning}", gpu.index, gpu.uuid, gpu.pci_bus_id);
-    event(gpu, time, "gpu.xid", "error", text)
 }
 
 fn lost_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {

@@ -1,7 +1,8 @@
 //! DCGM: NVLink and PCIe rates of a running host engine, summed up to bytes.
 //!
 //! For sites where DCGM profiles already and holds the performance monitor. It gives mean rates of its own intervals
-//! with the time of each, and bytes with protocol headers; so these counters are rate times time, and differ from NVML's.
+//! with the time of each; so these counters are rate times time. Whether the bytes hold protocol headers DCGM's own documents
+//! contradict each other about (docs/GPU.md).
 //! Names, numbers and layouts are facts of DCGM's headers (3 and 4); nothing of them is copied. Not tried on real hardware.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 

@@ -82,6 +82,9 @@ pub struct Hello {
     /// Version of the vendor's library, empty if unknown.
     #[prost(string, tag = "2")]
     pub library_version: String,
+    /// Functions that newer versions of the library have and this one lacks.
+    #[prost(string, repeated, tag = "10")]
+    pub missing_functions: Vec<String>,
 }
 
 /// All GPUs with their links.
@@ -93,6 +96,35 @@ pub struct Survey {
     /// GPUs without a handle or UUID: lost or forbidden.
     #[prost(uint32, tag = "2")]
     pub unreadable: u32,
+    /// What the driver refused to answer, where that leaves it open what there is.
+    #[prost(message, repeated, tag = "10")]
+    pub refusals: Vec<Refusal>,
+}
+
+/// A call that the driver refused.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Refusal {
+    /// NVML's index of the GPU.
+    #[prost(uint32, tag = "1")]
+    pub index: u32,
+    /// The function.
+    #[prost(string, tag = "2")]
+    pub call: String,
+    /// Its code.
+    #[prost(uint32, tag = "3")]
+    pub code: u32,
+    /// How many values are absent for it: links, or one.
+    #[prost(uint64, tag = "4")]
+    pub values: u64,
+}
+
+impl Refusal {
+    /// For people, with the remedy.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let code = Code(self.code);
+        format!("{} of GPU {} answers {code}; {}", self.call, self.index, code.remedy())
+    }
 }
 
 /// One GPU.
@@ -119,6 +151,12 @@ pub struct GpuSurvey {
     /// Its partitions (MIG devices).
     #[prost(message, repeated, tag = "7")]
     pub parts: Vec<PartSurvey>,
+    /// Whether the driver reports its Xids, as NVML's code.
+    #[prost(uint32, optional, tag = "11")]
+    pub xids: Option<u32>,
+    /// Whether GPM answers, as NVML's code; absent where it was not to be used.
+    #[prost(uint32, optional, tag = "10")]
+    pub gpm: Option<u32>,
 }
 
 /// One partition of a GPU: NVIDIA's MIG.
@@ -185,14 +223,26 @@ pub struct Poll {
 }
 
 /// A fault of a GPU, by the driver's number.
-#[derive(Clone, Copy, PartialEq, Eq, Message)]
+#[derive(Clone, PartialEq, Eq, Message)]
 pub struct Xid {
-    /// The GPU's place in the last survey.
+    /// The GPU's index when it was last found.
     #[prost(uint32, tag = "1")]
-    pub place: u32,
+    pub index: u32,
     /// The number.
     #[prost(uint64, tag = "2")]
     pub number: u64,
+    /// The GPU's UUID.
+    #[prost(string, tag = "3")]
+    pub uuid: String,
+    /// Its place on the PCI bus.
+    #[prost(string, tag = "4")]
+    pub pci_bus_id: String,
+    /// The partition's GPU instance, where it is of one.
+    #[prost(uint32, optional, tag = "5")]
+    pub gpu_instance: Option<u32>,
+    /// The partition's compute instance.
+    #[prost(uint32, optional, tag = "6")]
+    pub compute_instance: Option<u32>,
 }
 
 /// One reading of one GPU.
@@ -371,7 +421,11 @@ mod tests {
     use super::*;
 
     fn hello() -> Body {
-        Body::Hello(Hello { driver_version: "580.65.06".into(), library_version: "12".into() })
+        Body::Hello(Hello {
+            driver_version: "580.65.06".into(),
+            library_version: "12".into(),
+            ..Hello::default()
+        })
     }
 
     #[test]

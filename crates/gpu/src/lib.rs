@@ -10,11 +10,13 @@
 //! makes records of them. This crate never knows the spool, the store or another source.
 
 mod amd_smi;
+mod bounds;
 pub mod code;
 pub mod convert;
 pub mod cupti;
 pub mod cupti_frame;
 mod dcgm;
+mod duplicates;
 pub mod field;
 pub mod frame;
 mod level_zero;
@@ -33,6 +35,7 @@ mod source;
 mod status;
 mod supervise;
 mod vendor;
+pub mod xid;
 
 pub use library::OpenError;
 pub use privileges::OF_PROFILERS;
@@ -40,5 +43,5 @@ pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
 pub use source::{GpuConfig, GpuSource, default_clock};
 pub use status::{End, SourceStatus, State};
-pub use supervise::{Clock, Pace, StartError};
+pub use supervise::{BUSY, Clock, PAUSED, Pace, RESUMED, StartError};
 pub use vendor::Vendor;

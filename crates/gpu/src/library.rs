@@ -1,6 +1,7 @@
 //! Opening a vendor's library at run time: what can go wrong, and looking functions up.
 #![allow(unsafe_code)] // loading a library runs its code: each block says why it holds
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use crate::frame::ProblemKind;
@@ -49,6 +50,7 @@ impl From<OpenError> for GivenUp {
 pub struct LoadedLibrary {
     library: libloading::Library,
     path: String,
+    missing: RefCell<Vec<&'static str>>,
 }
 
 impl LoadedLibrary {
@@ -58,7 +60,7 @@ impl LoadedLibrary {
         // SAFETY: loading runs the library's initialisers. The path comes from the site's configuration, and the
         // process does nothing else than talk to that library.
         match unsafe { libloading::Library::new(path) } {
-            Ok(library) => Ok(Self { library, path: shown }),
+            Ok(library) => Ok(Self { library, path: shown, missing: RefCell::default() }),
             Err(error) => Err(refusal(&shown, &error)),
         }
     }
@@ -69,7 +71,16 @@ impl LoadedLibrary {
     /// `T` must be the function pointer type that the vendor's header declares for `symbol`.
     pub unsafe fn optional<T: Copy>(&self, symbol: &'static str) -> Option<T> {
         // SAFETY: the caller vouches for the type.
-        unsafe { self.library.get::<T>(symbol) }.ok().map(|found| *found)
+        let found = unsafe { self.library.get::<T>(symbol) }.ok().map(|found| *found);
+        if found.is_none() {
+            self.missing.borrow_mut().push(symbol);
+        }
+        found
+    }
+
+    /// The functions that were looked up and are not there.
+    pub fn missing(&self) -> Vec<&'static str> {
+        self.missing.borrow().clone()
     }
 
     /// The same, naming the function where it is not there.

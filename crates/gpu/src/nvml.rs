@@ -18,6 +18,7 @@ mod gpm;
 mod gpu;
 mod plan;
 mod reader;
+mod refusals;
 mod survey;
 mod unfold;
 mod xid;
@@ -60,6 +61,8 @@ struct ProcessInfo {
 }
 const _: () = assert!(size_of::<ProcessInfo>() == 24 && std::mem::offset_of!(ProcessInfo, used_memory) == 8);
 
+/// The newest version of the list of processes.
+const PROCESSES_V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 /// Space for the processes of one GPU at the first try; a node runs a few on each.
 const PROCESSES_FIRST: usize = 64;
 /// Most processes of one GPU that are listed: what a few hundred ranks sharing it come to, many times over.
@@ -106,7 +109,7 @@ pub struct Library {
     compute_instance: Option<DeviceNumber>,
     gpm: Option<gpm::Calls>,
     xid: Option<xid::Calls>,
-    _keep_loaded: LoadedLibrary,
+    opened: LoadedLibrary,
 }
 
 impl Library {
@@ -138,7 +141,7 @@ impl Library {
                 remote_type: opened.optional("nvmlDeviceGetNvLinkRemoteDeviceType"),
                 // Both fill the same structure; the first version of the call fills another.
                 processes: opened
-                    .optional("nvmlDeviceGetComputeRunningProcesses_v3")
+                    .optional(PROCESSES_V3)
                     .or_else(|| opened.optional("nvmlDeviceGetComputeRunningProcesses_v2")),
                 mig_mode: opened.optional("nvmlDeviceGetMigMode"),
                 mig_count_max: opened.optional("nvmlDeviceGetMaxMigDeviceCount"),
@@ -147,9 +150,16 @@ impl Library {
                 compute_instance: opened.optional("nvmlDeviceGetComputeInstanceId"),
                 gpm: gpm::Calls::find(&opened),
                 xid: xid::Calls::find(&opened),
-                _keep_loaded: opened,
+                opened,
             })
         }
+    }
+
+    /// The optional functions that it lacks. Of the two versions of the list of processes the second one counts.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&'static str> {
+        let is_there = |name: &&str| *name == PROCESSES_V3 && self.processes.is_some();
+        self.opened.missing().into_iter().filter(|name| !is_there(name)).collect()
     }
 
     /// Initialises NVML. No context is made on a GPU and no lock taken.

@@ -11,13 +11,17 @@ use crate::frame::{GpuPoll, Poll};
 /// The code of a field that a library did not set; no code of NVML.
 pub const NOT_ANSWERED: u32 = u32::MAX;
 
-/// Whether a GPU answered at all. One that has nothing to count answers, too: a GPU without links whose PCIe counters are too narrow
-/// says so of each field.
+/// Whether a counter of any GPU answered. One that has nothing to count answers, too: a GPU without links whose PCIe counters are
+/// too narrow says so of each field. The state of a link is no counter: it can have a call of its own, which answers where
+/// nothing else does.
 #[must_use]
 pub fn is_answered(poll: &Poll) -> bool {
     const ANSWERS: [Code; 3] = [Code::SUCCESS, Code::NOT_SUPPORTED, Code::PCIE_COUNTER_TOO_NARROW];
     let fields = poll.gpus.iter().flat_map(|gpu| gpu.link_fields.iter().chain(&gpu.pcie_fields));
-    fields.into_iter().any(|value| ANSWERS.contains(&Code(value.code)))
+    fields
+        .into_iter()
+        .filter(|value| value.field != field::LINK_STATE)
+        .any(|value| ANSWERS.contains(&Code(value.code)))
 }
 
 /// The states of all links as of one poll, to see that one changed.

@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::{prctl, signal::Signal};
 use nix::unistd;
 
+use crate::bounds;
 use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
 use crate::nvml::NvmlOptions;
 use crate::poll::{LinkStates, is_answered, monotonic_nanoseconds};
@@ -125,6 +126,8 @@ pub fn sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     privileges::keep_for_links();
+    // Level Zero is left out: what its runtime reserves is not known here.
+    bounds::set((options.vendor != Vendor::LevelZero).then_some(bounds::DATA_BYTES_MAX));
     if !die_with_parent(options.parent) {
         return ExitCode::SUCCESS;
     }

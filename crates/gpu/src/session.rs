@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 
 use crate::frame::{Body, FrameReader, Problem};
 use crate::status::End;
+use crate::supervise::output::Output;
 
 /// How long a killed sampler may take to go away before it counts as held by the driver.
 const KILL_WAIT: Duration = Duration::from_secs(2);
@@ -27,6 +29,7 @@ pub(crate) struct Session {
     child: Child,
     out: ChildStdout,
     orders: ChildStdin,
+    output: Output,
     frames: FrameReader,
     buffer: Vec<u8>,
 }
@@ -49,6 +52,7 @@ impl Session {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             // A group of its own: Ctrl-C in a terminal is the parent's to handle.
             .process_group(0)
             .spawn()?;
@@ -57,11 +61,17 @@ impl Session {
         // A sampler that the driver holds reads nothing: nobody waits for it.
         let flags = OFlag::from_bits_retain(fcntl(&orders, FcntlArg::F_GETFL)?) | OFlag::O_NONBLOCK;
         fcntl(&orders, FcntlArg::F_SETFL(flags))?;
-        Ok(Self { child, out, orders, frames: FrameReader::default(), buffer: vec![0; READ_BYTES] })
+        let output = Output::new(child.stderr.take())?;
+        Ok(Self { child, out, orders, output, frames: FrameReader::default(), buffer: vec![0; READ_BYTES] })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it prints.
+    pub(crate) fn output(&mut self) -> &mut Output {
+        &mut self.output
     }
 
     /// Sends the sampler an order; one that reads nothing is not waited for.
@@ -78,8 +88,12 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => return SessionEvent::End(End::BadFrame, error.to_string()),
             }
-            match wait(self.out.as_fd(), requested, deadline) {
+            match wait(self.out.as_fd(), self.output.descriptor(), requested, deadline) {
                 WaitOutcome::Data => {}
+                WaitOutcome::Output => {
+                    self.output.take();
+                    continue;
+                }
                 WaitOutcome::Requested => return SessionEvent::Requested,
                 WaitOutcome::Deadline => {
                     let text = "the sampler said nothing until its deadline: the driver may be hung; see the \
@@ -88,7 +102,7 @@ impl Session {
                 }
             }
             match self.out.read(&mut self.buffer) {
-                Ok(0) => return SessionEvent::End(End::Crashed, self.exit_text()),
+                Ok(0) => return self.exit(),
                 Ok(read) => self.frames.push(&self.buffer[..read]),
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return SessionEvent::End(End::Crashed, format!("its pipe fails: {error}")),
@@ -107,15 +121,41 @@ impl Session {
         }
     }
 
-    fn exit_text(&mut self) -> String {
-        match wait_bounded(&mut self.child) {
+    /// How a sampler ended that gave no reason.
+    fn exit(&mut self) -> SessionEvent {
+        let (end, text) = match wait_bounded(&mut self.child) {
             Some(status) => match (status.signal(), status.code()) {
-                (Some(signal), _) => format!("the sampler died of signal {signal} in the vendor's library"),
-                (None, Some(code)) => format!("the sampler ended with status {code} and gave no reason"),
-                (None, None) => "the sampler ended".into(),
+                (Some(signal), _) => died(signal),
+                (None, Some(code)) => {
+                    (End::Crashed, format!("the sampler ended with status {code} and gave no reason"))
+                }
+                (None, None) => (End::Crashed, "the sampler ended".into()),
             },
-            None => "the sampler closed its pipe and does not end".into(),
+            None => (End::Crashed, "the sampler closed its pipe and does not end".into()),
+        };
+        self.output.take();
+        let words =
+            self.output.last_words().map_or_else(String::new, |words| format!("; it printed: {words}"));
+        SessionEvent::End(end, text + &words)
+    }
+}
+
+/// What a signal says that ended a sampler. Those that no fault of a program makes came from outside.
+fn died(signal: i32) -> (End, String) {
+    let known = Signal::try_from(signal);
+    let name = known.map_or("unknown", Signal::as_str);
+    match known {
+        Ok(Signal::SIGKILL) => {
+            let text = format!(
+                "the sampler was killed from outside (signal {signal}, {name}): by the kernel for want of memory, \
+                 see its log, or by a person"
+            );
+            (End::Killed, text)
         }
+        Ok(Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT) => {
+            (End::Killed, format!("the sampler was ended from outside (signal {signal}, {name})"))
+        }
+        _ => (End::Crashed, format!("the sampler died of signal {signal} ({name}) in the vendor's library")),
     }
 }
 
@@ -125,11 +165,17 @@ fn reported(problem: &Problem) -> SessionEvent {
 
 enum WaitOutcome {
     Data,
+    Output,
     Requested,
     Deadline,
 }
 
-fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> WaitOutcome {
+fn wait(
+    out: BorrowedFd<'_>,
+    output: Option<BorrowedFd<'_>>,
+    requested: BorrowedFd<'_>,
+    deadline: Instant,
+) -> WaitOutcome {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -137,18 +183,28 @@ fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> Wa
         }
         // Rounded up, so that it does not spin in the last millisecond; a long deadline is waited in pieces.
         let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-        let mut watched = [PollFd::new(out, PollFlags::POLLIN), PollFd::new(requested, PollFlags::POLLIN)];
+        let request = PollFd::new(requested, PollFlags::POLLIN);
+        // Where there is no third one, the second is watched twice.
+        let mut watched = [
+            request,
+            PollFd::new(out, PollFlags::POLLIN),
+            PollFd::new(output.unwrap_or(out), PollFlags::POLLIN),
+        ];
         match poll(&mut watched, PollTimeout::from(milliseconds)) {
             Ok(0) | Err(Errno::EINTR) => continue,
             Ok(_) => {}
             // No such thing can be waited for: no frame will come.
             Err(_) => return WaitOutcome::Deadline,
         }
-        if watched[1].any().unwrap_or(true) {
+        let [request, out, printed] = watched.map(|one| one.any().unwrap_or(true));
+        if request {
             return WaitOutcome::Requested;
         }
-        if watched[0].any().unwrap_or(true) {
+        if out {
             return WaitOutcome::Data;
+        }
+        if printed && output.is_some() {
+            return WaitOutcome::Output;
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::code::Code;
 use crate::convert::{Converter, GPU_LOST, GPU_RETURNED};
 use crate::frame::{Body, Hello, Poll, Processes, Survey};
 use crate::place;
-use crate::poll::monotonic_nanoseconds;
+use crate::poll::{is_answered, monotonic_nanoseconds};
 use crate::sampler::{Order, SUBCOMMAND, SamplerOptions};
 use crate::status::{SourceStatus, State};
-use crate::supervise::{Clock, Kind, Outlet, Pace, StartError, Supervisor, lock};
+use crate::supervise::{Clock, FrameKind, Kind, Outlet, Pace, StartError, Supervisor, lock};
 use crate::vendor::Vendor;
 
 /// What is there is reported anew this often, so that a receiver that lost it has it again.
@@ -139,6 +139,13 @@ pub fn default_clock() -> Clock {
     })
 }
 
+/// How often each code occurs.
+fn counted(codes: impl Iterator<Item = u32>) -> BTreeMap<u32, u32> {
+    let mut counts = BTreeMap::new();
+    codes.for_each(|code| *counts.entry(code).or_default() += 1);
+    counts
+}
+
 /// What is made of the frames of this kind of sampler.
 struct Readings {
     config: GpuConfig,
@@ -172,19 +179,20 @@ impl Kind for Readings {
         self.inventory_reported = None;
     }
 
-    fn frame(&mut self, body: Body, outlet: &Outlet) -> bool {
+    fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind {
         match body {
             Body::Processes(processes) => self.list(&processes),
             Body::Hello(hello) => self.hello(hello, outlet),
             Body::Survey(survey) => self.survey(&survey, outlet),
             Body::Poll(poll) => {
-                self.poll(&poll, outlet);
-                return true;
+                let is_reading = is_answered(&poll);
+                self.poll(&poll, is_reading, outlet);
+                return if is_reading { FrameKind::Reading } else { FrameKind::Empty };
             }
             // Another kind of sampler's; a problem is an end.
             Body::CuptiHello(_) | Body::CuptiPoll(_) | Body::CuptiBye(_) | Body::Problem(_) => {}
         }
-        false
+        FrameKind::Other
     }
 }
 
@@ -211,6 +219,7 @@ impl Readings {
         let mut status = outlet.status();
         status.driver_version = known(hello.driver_version);
         status.library_version = known(hello.library_version);
+        status.missing_functions = hello.missing_functions;
     }
 
     fn survey(&mut self, survey: &Survey, outlet: &Outlet) {
@@ -218,6 +227,9 @@ impl Readings {
             let mut status = outlet.status();
             status.gpus = u32::try_from(survey.gpus.len()).unwrap_or(u32::MAX);
             status.unreadable_gpus = survey.unreadable;
+            status.refusals.clone_from(&survey.refusals);
+            status.gpm = counted(survey.gpus.iter().filter_map(|gpu| gpu.gpm));
+            status.xids = counted(survey.gpus.iter().filter_map(|gpu| gpu.xids));
         }
         if self.converter.survey(survey) {
             let (source, gpus) = (self.name(), survey.gpus.len());
@@ -227,7 +239,7 @@ impl Readings {
         }
     }
 
-    fn poll(&mut self, poll: &Poll, outlet: &Outlet) {
+    fn poll(&mut self, poll: &Poll, is_reading: bool, outlet: &Outlet) {
         let mut converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
         // What there is has changed.
         if converted.batch.events.iter().any(|event| [GPU_LOST, GPU_RETURNED].contains(&event.kind.as_str()))
@@ -245,8 +257,12 @@ impl Readings {
         {
             // Before its records: who has them is to find it running.
             let mut status = outlet.status();
-            status.state = State::Running;
-            status.detail = None;
+            if is_reading {
+                (status.state, status.detail, status.fruitless) = (State::Running, None, 0);
+            } else {
+                let text = "no counter of any GPU can be read; the reasons are in its coverage";
+                (status.state, status.detail) = (State::BackingOff, Some(text.to_owned()));
+            }
             status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
         }
         if outlet.send(converted.batch) && repeat {

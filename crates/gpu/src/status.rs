@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::frame::ProblemKind;
+use crate::frame::{ProblemKind, Refusal};
 
 /// What the source is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,8 +64,14 @@ pub enum End {
     SpawnFailed,
     /// It died of a signal, or ended without a reason.
     Crashed,
+    /// Somebody else killed it: the kernel for want of memory, or a person.
+    Killed,
     /// It said nothing for longer than the deadline and was killed.
     Silent,
+    /// It used too much processor time without a reading and was killed.
+    ProcessorTime,
+    /// It occupied too much memory and was killed.
+    Memory,
     /// It sent what is no frame and was killed.
     BadFrame,
     /// No library.
@@ -93,7 +99,10 @@ impl End {
         match self {
             End::SpawnFailed => "spawn_failed",
             End::Crashed => "crashed",
+            End::Killed => "killed",
             End::Silent => "silent",
+            End::ProcessorTime => "processor_time",
+            End::Memory => "memory",
             End::BadFrame => "bad_frame",
             End::LibraryMissing => "library_missing",
             End::LibraryUnusable => "library_unusable",
@@ -117,7 +126,10 @@ impl End {
             End::NotSupported => State::NotSupported,
             End::SpawnFailed
             | End::Crashed
+            | End::Killed
             | End::Silent
+            | End::ProcessorTime
+            | End::Memory
             | End::BadFrame
             | End::Unreadable
             | End::Stopped => State::BackingOff,
@@ -163,6 +175,14 @@ pub struct SourceStatus {
     pub driver_version: Option<String>,
     /// Version of the vendor's library, once known; of CUPTI what `cuptiGetVersion` says.
     pub library_version: Option<String>,
+    /// Functions that newer versions of the library have and this one lacks.
+    pub missing_functions: Vec<String>,
+    /// What the driver refused to answer in the last survey.
+    pub refusals: Vec<Refusal>,
+    /// Whether GPM answers, by NVML's code, with the number of GPUs; empty where it is not to be used.
+    pub gpm: BTreeMap<u32, u32>,
+    /// Whether the driver reports Xids, by NVML's code, with the number of GPUs.
+    pub xids: BTreeMap<u32, u32>,
     /// GPUs found.
     pub gpus: u32,
     /// GPUs of the node that could not be read when it was last looked: not even identified, or refused by CUPTI.
@@ -175,10 +195,20 @@ pub struct SourceStatus {
     pub ends: BTreeMap<End, u64>,
     /// Times that it gave way to a pause or a lease.
     pub gave_way: u64,
+    /// Samplers in a row that ended without a reading; 0 while one reads.
+    pub fruitless: u32,
+    /// Since when it is paused or busy, UTC nanoseconds.
+    pub since: Option<i64>,
+    /// When that ends by itself, UTC nanoseconds, where that is known.
+    pub until: Option<i64>,
     /// Readings taken over.
     pub polls: u64,
     /// Batches that found the channel full and were dropped.
     pub dropped_batches: u64,
+    /// Memory that the sampler occupied when it was last looked at.
+    pub memory_bytes: u64,
+    /// Bytes that samplers printed and that were neither logged nor stored.
+    pub dropped_output_bytes: u64,
     /// Ticks missed because a reading took too long.
     pub overruns: u64,
     /// What could not be read, by reason, summed up over readings: values, or whole GPUs with CUPTI.

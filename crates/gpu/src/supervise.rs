@@ -3,32 +3,32 @@
 //! It never waits for the receiver and never fails the agent: all that can go wrong is a state and a count. What a frame
 //! means, and when to give way to others, is the [`Kind`]'s.
 
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use throughline_sample::wire;
 use tokio::sync::mpsc;
 
 use crate::frame::Body;
-use crate::poll::monotonic_nanoseconds;
-use crate::session::{Session, SessionEvent};
-use crate::status::{End, SourceStatus, State};
+use crate::status::{SourceStatus, State};
+use keeper::Keeper;
+
+mod incidents;
+mod keeper;
+mod outlet;
+pub(crate) mod output;
+mod usage;
+
+pub use outlet::{BUSY, PAUSED, RESUMED};
+pub(crate) use outlet::{Interruption, Outlet};
 
 /// Turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
 pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
 
-/// A sampler that lived this long was healthy: the next pause is short again.
-const HEALTHY_AFTER: Duration = Duration::from_secs(60);
-/// From one look at reasons to give way to the next: a profiler that starts gets the GPU within a second.
-const LOOK: Duration = Duration::from_millis(200);
-/// How long a sampler may take to give the GPUs back before it is killed.
-const QUIT_WAIT: Duration = Duration::from_millis(500);
 /// A byte that only wakes the keeper.
 const WAKE: u8 = b'w';
 
@@ -45,6 +45,13 @@ pub struct Pace {
     pub longest_pause: Duration,
     /// Pause before a node where there is nothing to read is looked at again.
     pub recheck: Duration,
+    /// A sampler that gave readings for so long was healthy: the pause after it is the first one again.
+    pub healthy_after: Duration,
+    /// Processor time that a sampler may use until its first reading, before it is killed.
+    pub start_processor_max: Duration,
+    /// Memory that a sampler may occupy before it is killed and started anew: those of all sources and the agent together
+    /// stay below the limit of the agent's unit (`MemoryMax` in deploy/systemd).
+    pub memory_bytes_max: u64,
 }
 
 impl Default for Pace {
@@ -55,6 +62,9 @@ impl Default for Pace {
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(60),
             recheck: Duration::from_secs(60),
+            healthy_after: Duration::from_secs(60),
+            start_processor_max: Duration::from_secs(20),
+            memory_bytes_max: 192 << 20,
         }
     }
 }
@@ -80,38 +90,24 @@ pub(crate) trait Kind: Send + 'static {
     /// A sampler has been started.
     fn started(&mut self) {}
 
-    /// Takes a frame; true where it is a reading.
-    fn frame(&mut self, body: Body, outlet: &Outlet) -> bool;
+    /// Takes a frame.
+    fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind;
 
     /// Why nothing may be read now; looked at again and again.
-    fn reason_to_give_way(&self) -> Option<String> {
+    fn reason_to_give_way(&self, _outlet: &Outlet) -> Option<Interruption> {
         None
     }
 }
 
-/// Where a source's records and its status go.
-pub(crate) struct Outlet {
-    status: Arc<Mutex<SourceStatus>>,
-    clock: Clock,
-    records: mpsc::Sender<wire::Batch>,
-}
-
-impl Outlet {
-    /// UTC of `CLOCK_MONOTONIC`, both nanoseconds.
-    pub(crate) fn utc(&self, monotonic: i64) -> i64 {
-        (self.clock)(monotonic)
-    }
-
-    pub(crate) fn status(&self) -> MutexGuard<'_, SourceStatus> {
-        lock(&self.status)
-    }
-
-    /// Hands a batch on, or drops and counts it; whether it was handed on.
-    pub(crate) fn send(&self, batch: wire::Batch) -> bool {
-        let sent = self.records.try_send(batch).is_ok();
-        self.status().dropped_batches += u64::from(!sent);
-        sent
-    }
+/// What a frame says of its sampler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    /// Nothing: it is no reading.
+    Other,
+    /// A reading in which no value could be read: the sampler lives.
+    Empty,
+    /// A reading.
+    Reading,
 }
 
 /// A thread that panicked left numbers that are still numbers.
@@ -144,9 +140,9 @@ impl Supervisor {
         requested.set_nonblocking(true)?;
         let status = Arc::new(Mutex::new(SourceStatus::default()));
         let name = format!("gpu-{}", kind.name());
-        let outlet = Outlet { status: Arc::clone(&status), clock, records };
+        let outlet = Outlet::new(kind.name(), Arc::clone(&status), clock, records);
         let silence = pace.silence.max(interval * 3);
-        let keeper = Keeper { kind, pace: Pace { silence, ..pace }, outlet, requested, wedged: None };
+        let keeper = Keeper::new(kind, Pace { silence, ..pace }, outlet, requested);
         // A thread of its own, for as long as the source: the kernel ends a sampler with the thread that
         // started it, so a runtime's worker will not do.
         let thread = std::thread::Builder::new().name(name).spawn(move || keeper.keep())?;
@@ -176,229 +172,6 @@ impl Drop for Supervisor {
         if let Some(thread) = self.thread.take() {
             // Bounded: it waits for the sampler's own end and for a killed one. A panic there has been reported.
             let _ = thread.join();
-        }
-    }
-}
-
-/// Why a sampler's life ended.
-enum SamplerEnd {
-    By(End, String),
-    /// The keeper wants it to end, for a time.
-    GaveWay(String),
-}
-
-/// Keeps a sampler running until it has to stop.
-struct Keeper<K> {
-    kind: K,
-    pace: Pace,
-    outlet: Outlet,
-    requested: UnixStream,
-    wedged: Option<Child>,
-}
-
-impl<K: Kind> Keeper<K> {
-    fn keep(mut self) {
-        let mut pause = self.pace.first_pause;
-        let mut last_end = None;
-        loop {
-            if let Some(reason) = self.kind.reason_to_give_way() {
-                self.note_way(reason);
-                if self.stopped_within(LOOK) {
-                    return;
-                }
-                continue;
-            }
-            let begin = Instant::now();
-            let ended = if self.is_wedged() {
-                SamplerEnd::By(
-                    End::Silent,
-                    "a sampler that was killed is still held by the driver".to_owned(),
-                )
-            } else {
-                self.run_sampler()
-            };
-            let (end, text) = match ended {
-                SamplerEnd::GaveWay(reason) => {
-                    self.outlet.status().gave_way += 1;
-                    self.note_way(reason);
-                    continue;
-                }
-                SamplerEnd::By(end, text) => (end, text),
-            };
-            self.note_end(end, &text, last_end);
-            if end == End::Stopped {
-                return;
-            }
-            if begin.elapsed() >= HEALTHY_AFTER {
-                pause = self.pace.first_pause;
-            }
-            let wait = if end.is_nothing_to_read() { self.pace.recheck } else { pause };
-            if self.stopped_within(wait) {
-                return;
-            }
-            pause = (pause * 2).min(self.pace.longest_pause);
-            last_end = Some(end);
-        }
-    }
-
-    fn note_way(&self, reason: String) {
-        let mut status = self.outlet.status();
-        if status.state != State::Paused {
-            tracing::info!(source = self.kind.name(), "gives way: {reason}");
-        }
-        status.state = if self.wedged.is_some() { State::Wedged } else { State::Paused };
-        status.detail = Some(reason);
-        status.pid = self.wedged.as_ref().map(Child::id);
-    }
-
-    /// Whether a killed sampler is still there; a second one would hang beside it.
-    fn is_wedged(&mut self) -> bool {
-        let is_there = matches!(self.wedged.as_mut().map(Child::try_wait), Some(Ok(None)));
-        if !is_there {
-            self.wedged = None;
-        }
-        is_there
-    }
-
-    /// One sampler from start to end.
-    fn run_sampler(&mut self) -> SamplerEnd {
-        let command = self.kind.command();
-        let program = command.get_program().to_owned();
-        let mut session = match Session::start(command) {
-            Ok(session) => session,
-            Err(error) => {
-                let text = format!("cannot start {} for the sampler: {error}", program.display());
-                return SamplerEnd::By(End::SpawnFailed, text);
-            }
-        };
-        self.kind.started();
-        {
-            let mut status = self.outlet.status();
-            status.starts += 1;
-            status.state = State::Starting;
-            status.pid = Some(session.pid());
-        }
-        let ended = self.listen(&mut session);
-        if matches!(&ended, SamplerEnd::GaveWay(_) | SamplerEnd::By(End::Stopped, _)) {
-            self.let_go(&mut session);
-        }
-        self.wedged = session.end();
-        ended
-    }
-
-    /// Takes frames until the sampler ends or is to end.
-    fn listen(&mut self, session: &mut Session) -> SamplerEnd {
-        let mut deadline = Instant::now() + self.pace.start_deadline;
-        loop {
-            let until = if K::GIVES_WAY { deadline.min(Instant::now() + LOOK) } else { deadline };
-            match session.next(until, self.requested.as_fd()) {
-                SessionEvent::Requested => match self.orders() {
-                    Some(orders) => orders.into_iter().for_each(|order| session.report(order)),
-                    None => return SamplerEnd::By(End::Stopped, "the source is no longer wanted".to_owned()),
-                },
-                // `next` gives a problem as an end.
-                SessionEvent::Frame(body) => {
-                    if self.kind.frame(body, &self.outlet) {
-                        deadline = Instant::now() + self.pace.silence;
-                    }
-                }
-                // Only the time of a look is over.
-                SessionEvent::End(End::Silent, _) if Instant::now() < deadline => {}
-                SessionEvent::End(end, text) => return SamplerEnd::By(end, text),
-            }
-            if let Some(reason) = self.kind.reason_to_give_way() {
-                return SamplerEnd::GaveWay(reason);
-            }
-        }
-    }
-
-    /// Has the sampler give the GPUs back by itself, for a bounded time.
-    fn let_go(&self, session: &mut Session) {
-        let Some(quit) = K::QUIT else { return };
-        session.report(quit);
-        let deadline = Instant::now() + QUIT_WAIT;
-        // A socket on which nothing ever comes: the reason to end is known.
-        let Ok((quiet, _other)) = UnixStream::pair() else { return };
-        while Instant::now() < deadline {
-            match session.next(deadline, quiet.as_fd()) {
-                SessionEvent::Frame(Body::CuptiBye(bye)) => {
-                    let seconds = bye.end_nanoseconds as f64 / 1e9;
-                    tracing::info!(source = self.kind.name(), seconds, "the GPUs are given back");
-                    self.outlet.status().end_seconds = Some(seconds);
-                    return;
-                }
-                SessionEvent::Frame(_) | SessionEvent::Requested => {}
-                SessionEvent::End(..) => return,
-            }
-        }
-    }
-
-    /// The source's orders since the last look, each order once; nothing where it is to stop.
-    fn orders(&mut self) -> Option<Vec<u8>> {
-        let mut bytes = [0; 64];
-        let read = match self.requested.read(&mut bytes) {
-            Ok(0) => return None,
-            Ok(read) => read,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
-            Err(_) => return None,
-        };
-        let mut orders: Vec<u8> = bytes[..read].iter().copied().filter(|byte| *byte != WAKE).collect();
-        orders.sort_unstable();
-        orders.dedup();
-        Some(orders)
-    }
-
-    /// Counts an end, reports it once, and sends an event where it is a fault.
-    fn note_end(&mut self, end: End, text: &str, last: Option<End>) {
-        {
-            let mut status = self.outlet.status();
-            *status.ends.entry(end).or_default() += 1;
-            status.pid = self.wedged.as_ref().map(Child::id);
-            status.state = if self.wedged.is_some() { State::Wedged } else { end.state_after() };
-            status.detail = Some(text.to_owned());
-        }
-        let (source, reason, repeated) = (self.kind.name(), end.name(), last == Some(end));
-        match (end, end.is_nothing_to_read()) {
-            (End::Stopped, _) => return,
-            (_, true) if repeated => tracing::debug!(source, reason, "no GPU readings: {text}"),
-            (_, true) => tracing::info!(source, reason, "no GPU readings: {text}"),
-            (_, false) => tracing::warn!(source, reason, "GPU readings interrupted: {text}"),
-        }
-        if end.is_nothing_to_read() || repeated {
-            return;
-        }
-        let event = wire::Event {
-            time: self.outlet.utc(monotonic_nanoseconds()),
-            source: source.to_owned(),
-            kind: format!("source.{reason}"),
-            severity: "warning".to_owned(),
-            text: text.to_owned(),
-            ..wire::Event::default()
-        };
-        self.outlet.send(wire::Batch { events: vec![event], ..wire::Batch::default() });
-    }
-
-    /// Waits, but not longer than until the source is dropped or there is a new reason to give way; true where it is
-    /// dropped.
-    fn stopped_within(&mut self, wait: Duration) -> bool {
-        let deadline = Instant::now() + wait;
-        let gives_way = self.kind.reason_to_give_way().is_some();
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-            let mut watched = [PollFd::new(self.requested.as_fd(), PollFlags::POLLIN)];
-            // Orders that come while no sampler runs are for nobody.
-            if let Ok(1..) = poll(&mut watched, PollTimeout::from(milliseconds)) {
-                if self.orders().is_none() {
-                    return true;
-                }
-                if self.kind.reason_to_give_way().is_some() != gives_way {
-                    return false;
-                }
-            }
         }
     }
 }

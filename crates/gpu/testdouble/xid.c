@@ -53,7 +53,8 @@ unsigned nvmlEventSetWait_v2(struct event_set *set, struct event_data *data, uns
 		const struct xid *xid = &now->xids[given++];
 		if (!set->devices[xid->gpu])
 			continue;
-		*data = (struct event_data){ .device = set->devices[xid->gpu], .type = 8, .data = xid->number };
+		*data = (struct event_data){ .device = set->devices[xid->gpu], .type = 8, .data = xid->number,
+					     .gpu_instance = ~0u, .compute_instance = ~0u };
 		return SUCCESS;
 	}
 	return TIMEOUT;

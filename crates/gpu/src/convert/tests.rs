@@ -21,7 +21,7 @@ fn link(link: u32) -> LinkSurvey {
 fn converter() -> Converter {
     let gpu = GpuSurvey { uuid: UUID.into(), links: vec![link(0), link(1)], ..GpuSurvey::default() };
     let mut converter = Converter::default();
-    assert!(converter.survey(&Survey { gpus: vec![gpu], unreadable: 0 }));
+    assert!(converter.survey(&Survey { gpus: vec![gpu], ..Survey::default() }));
     converter
 }
 
@@ -195,7 +195,7 @@ fn a_gpu_that_is_lost_is_an_event_in_that_reading_and_one_when_it_returns() {
 fn a_gpu_that_is_not_listed_any_more_is_lost_and_one_that_is_again_has_returned() {
     let gpu = |uuid: &str| GpuSurvey { uuid: uuid.into(), links: vec![link(0)], ..GpuSurvey::default() };
     let survey =
-        |uuids: &[&str]| Survey { gpus: uuids.iter().map(|uuid| gpu(uuid)).collect(), unreadable: 0 };
+        |uuids: &[&str]| Survey { gpus: uuids.iter().map(|uuid| gpu(uuid)).collect(), ..Survey::default() };
     let mut converter = Converter::default();
     let mut then = |uuids: &[&str]| {
         converter.survey(&survey(uuids));
@@ -228,7 +228,7 @@ fn the_other_end_is_resolved_to_a_gpu_of_the_node() {
     first.links = vec![to(0, "2", 0), to(1, "3", 2), to(2, "4", 9)];
     let second = GpuSurvey { uuid: "GPU-b".into(), pci_bus_id: "2".into(), index: 1, ..GpuSurvey::default() };
     let mut converter = Converter::default();
-    let survey = Survey { gpus: vec![first, second], unreadable: 0 };
+    let survey = Survey { gpus: vec![first, second], ..Survey::default() };
     assert!(converter.survey(&survey));
     assert!(!converter.survey(&survey), "the same survey is no change");
     let (gpus, links) = converter.inventory();

@@ -13,6 +13,10 @@ use crate::cupti_frame::{CuptiGpu, CuptiPoll};
 
 /// The name of this source in records.
 pub const SOURCE: &str = "cupti";
+/// The event of a GPU that another profiler has.
+pub const GPU_BUSY: &str = "gpu.busy";
+/// The event of one that is sampled again.
+pub const GPU_SAMPLED: &str = "gpu.sampled";
 
 /// The metrics of each quantity: its bytes and its highest rate.
 const METRICS: [[&Metric; 2]; 4] = [
@@ -124,8 +128,8 @@ fn links(gpu: &CuptiGpu, time: i64, epoch: i64) -> wire::GpuLinksSample {
 /// A GPU can be read again, or not any more.
 fn change(gpu: &CuptiGpu, time: i64) -> wire::Event {
     let (kind, severity, text) = match gpu.code {
-        0 => ("gpu.sampled", "info", "its performance monitor is sampled again".to_owned()),
-        code::HARDWARE_BUSY => ("gpu.busy", "info", gpu.problem.clone()),
+        0 => (GPU_SAMPLED, "info", "its performance monitor is sampled again".to_owned()),
+        code::HARDWARE_BUSY => (GPU_BUSY, "info", gpu.problem.clone()),
         _ => ("gpu.not_sampled", "warning", gpu.problem.clone()),
     };
     wire::Event {

@@ -18,10 +18,19 @@ pub struct Leases {
     pub longest: Duration,
 }
 
+/// One that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Its file's name.
+    pub name: String,
+    /// Until it counts as abandoned.
+    pub left: Duration,
+}
+
 impl Leases {
-    /// The name of a lease that holds, if there is one.
+    /// A lease that holds, if there is one.
     #[must_use]
-    pub fn taken(&self) -> Option<String> {
+    pub fn taken(&self) -> Option<Lease> {
         let files = std::fs::read_dir(&self.folder).ok()?;
         let now = SystemTime::now();
         files.take(FILES_MAX).filter_map(Result::ok).find_map(|file| {
@@ -29,7 +38,8 @@ impl Leases {
             let modified = file.metadata().ok().filter(|data| data.is_file())?.modified().ok()?;
             // One from the future, by a clock that was set since, holds.
             let age = now.duration_since(modified).unwrap_or_default();
-            (!name.starts_with('.') && age < self.longest).then_some(name)
+            let left = self.longest.checked_sub(age).filter(|left| !left.is_zero())?;
+            (!name.starts_with('.')).then_some(Lease { name, left })
         })
     }
 }
@@ -49,7 +59,9 @@ mod tests {
         assert_eq!(leases.taken(), None);
         let file = folder.path().join("4711");
         std::fs::write(&file, "").unwrap();
-        assert_eq!(leases.taken().as_deref(), Some("4711"));
+        let lease = leases.taken().unwrap();
+        assert_eq!(lease.name, "4711");
+        assert!(lease.left <= leases.longest && lease.left > leases.longest / 2);
         assert_eq!(Leases { longest: Duration::ZERO, ..leases.clone() }.taken(), None);
         std::fs::remove_file(file).unwrap();
         assert_eq!(leases.taken(), None);

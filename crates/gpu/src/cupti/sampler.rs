@@ -18,6 +18,7 @@ use super::code::{
 use super::links::{self, LinksGpu};
 use super::metrics::Plan;
 use super::pm::PmGpu;
+use crate::bounds;
 use crate::cupti_frame::{CuptiBye, CuptiGpu, CuptiHello, CuptiPoll, LinkBytes, QuantitySum};
 use crate::frame::{Body, Frame, FrameWriter, Problem, ProblemKind};
 use crate::poll::monotonic_nanoseconds;
@@ -97,6 +98,8 @@ pub fn cupti_sampler_main(arguments: impl IntoIterator<Item = OsString>) -> Exit
     if !die_with_parent(options.parent) {
         return ExitCode::SUCCESS;
     }
+    // CUDA reserves memory in its own way: what this sampler occupies is watched by its parent alone.
+    bounds::set(None);
     // The driver demands these two of a profiler; what it runs beside itself needs no more.
     let _ = rustix::thread::set_no_new_privs(true);
     privileges::keep(privileges::OF_PROFILERS);

@@ -10,14 +10,15 @@ use throughline_sample::wire;
 use tokio::sync::mpsc;
 
 use super::code::HARDWARE_BUSY;
-use super::convert::{CuptiConverter, SOURCE};
+use super::convert::{CuptiConverter, GPU_BUSY, GPU_SAMPLED, SOURCE};
 use super::lease::Leases;
 use super::sampler::{CUPTI_SUBCOMMAND, CuptiSamplerOptions, QUIT};
 use crate::cupti_frame::{CuptiHello, CuptiPoll};
 use crate::frame::Body;
+use crate::poll::monotonic_nanoseconds;
 use crate::privileges;
 use crate::status::{SourceStatus, State};
-use crate::supervise::{Clock, Kind, Outlet, Pace, StartError, Supervisor, lock};
+use crate::supervise::{Clock, FrameKind, Interruption, Kind, Outlet, Pace, StartError, Supervisor, lock};
 
 /// How the source works. The defaults suit an agent.
 #[derive(Clone, Debug)]
@@ -52,7 +53,8 @@ impl Default for CuptiConfig {
                 folder: PathBuf::from("/run/throughline/gpu-leases"),
                 longest: Duration::from_secs(24 * 3600),
             },
-            pace: Pace::default(),
+            // CUDA's driver and the buffers of eight GPUs.
+            pace: Pace { memory_bytes_max: 512 << 20, ..Pace::default() },
             program: PathBuf::from("/proc/self/exe"),
         }
     }
@@ -80,6 +82,7 @@ impl CuptiSource {
             config,
             paused_until: Arc::clone(&paused_until),
             converter: CuptiConverter::default(),
+            was_busy: false,
         };
         let supervisor = Supervisor::start(monitors, pace, interval, clock, records)?;
         Ok(Self { supervisor, paused_until })
@@ -112,6 +115,8 @@ struct Monitors {
     config: CuptiConfig,
     paused_until: Arc<Mutex<Option<Instant>>>,
     converter: CuptiConverter,
+    /// Whether another profiler had every GPU in the last reading.
+    was_busy: bool,
 }
 
 impl Kind for Monitors {
@@ -140,31 +145,35 @@ impl Kind for Monitors {
         command
     }
 
-    fn frame(&mut self, body: Body, outlet: &Outlet) -> bool {
+    fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind {
         match body {
             Body::CuptiHello(hello) => hello_from(&hello, outlet),
             Body::CuptiPoll(poll) => {
                 self.poll(&poll, outlet);
-                return true;
+                // Waiting for a device that another profiler has is what it is to do.
+                let is_well = poll.gpus.iter().any(|gpu| gpu.code == 0 || gpu.code == HARDWARE_BUSY);
+                return if is_well { FrameKind::Reading } else { FrameKind::Empty };
             }
             // Another kind of sampler's; a problem and the last word are ends.
             Body::Hello(_) | Body::Survey(_) | Body::Poll(_) | Body::Processes(_) => {}
             Body::CuptiBye(_) | Body::Problem(_) => {}
         }
-        false
+        FrameKind::Other
     }
 
-    fn reason_to_give_way(&self) -> Option<String> {
+    fn reason_to_give_way(&self, outlet: &Outlet) -> Option<Interruption> {
+        let (state, now) = (State::Paused, outlet.utc(monotonic_nanoseconds()));
+        let after = |left: Duration| now.saturating_add(i64::try_from(left.as_nanos()).unwrap_or(i64::MAX));
         let until = *lock(&self.paused_until);
         if let Some(left) = until.and_then(|until| until.checked_duration_since(Instant::now())) {
-            return Some(format!(
-                "paused for {} s; `throughline-agent gpu resume` ends it",
-                left.as_secs() + 1
-            ));
+            let reason =
+                "`throughline-agent gpu pause` has the GPUs for a profiler; `gpu resume` ends it".to_owned();
+            return Some(Interruption { state, reason, until: Some(after(left)) });
         }
-        let name = self.config.leases.taken()?;
-        let folder = self.config.leases.folder.display();
-        Some(format!("{folder}/{name} has the GPUs for a profiler; removing the file ends it"))
+        let lease = self.config.leases.taken()?;
+        let (folder, name) = (self.config.leases.folder.display(), lease.name);
+        let reason = format!("{folder}/{name} has the GPUs for a profiler; removing the file ends it");
+        Some(Interruption { state, reason, until: Some(after(lease.left)) })
     }
 }
 
@@ -178,7 +187,7 @@ fn hello_from(hello: &CuptiHello, outlet: &Outlet) {
 
 impl Monitors {
     fn poll(&mut self, poll: &CuptiPoll, outlet: &Outlet) {
-        let converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
+        let mut converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
         let read = poll.gpus.iter().filter(|gpu| gpu.code == 0).count();
         let problem = poll.gpus.iter().find(|gpu| gpu.code != 0);
         let is_busy = poll.gpus.iter().any(|gpu| gpu.code == HARDWARE_BUSY);
@@ -190,10 +199,31 @@ impl Monitors {
             0 => State::BackingOff,
             _ => State::Running,
         };
+        if status.state != State::BackingOff {
+            status.fruitless = 0;
+        }
         status.detail = problem.map(|gpu| format!("GPU {}: {}", gpu.index, gpu.problem));
         (status.gpus, status.unreadable_gpus) = (count(poll.gpus.len()), count(poll.gpus.len() - read));
         status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
         drop(status);
+        let busy = busy(poll);
+        // Where it is all of them, one event of the source stands for one of each GPU.
+        if busy.is_some() || std::mem::replace(&mut self.was_busy, busy.is_some()) {
+            converted.batch.events.retain(|event| ![GPU_BUSY, GPU_SAMPLED].contains(&event.kind.as_str()));
+        }
+        self.was_busy = busy.is_some();
+        outlet.interrupt(busy);
         outlet.send(converted.batch);
     }
+}
+
+/// Whether another profiler has every GPU that could be sampled. Of some GPUs only it is an event of each.
+fn busy(poll: &CuptiPoll) -> Option<Interruption> {
+    let is_any = |code| poll.gpus.iter().any(|gpu| gpu.code == code);
+    if is_any(0) || !is_any(HARDWARE_BUSY) {
+        return None;
+    }
+    let reason =
+        "another profiler has the GPUs (Nsight, DCGM's profiling, CUPTI): they are tried again every 2 s";
+    Some(Interruption { state: State::Busy, reason: reason.to_owned(), until: None })
 }

@@ -72,13 +72,12 @@ impl Calls {
         // SAFETY: each name is looked up as the type that nvml.h declares for it; the pointers live in `Library`
         // beside what keeps it loaded.
         unsafe {
-            Some(Self {
-                support: library.optional("nvmlGpmQueryDeviceSupport")?,
-                alloc: library.optional("nvmlGpmSampleAlloc")?,
-                free: library.optional("nvmlGpmSampleFree")?,
-                get: library.optional("nvmlGpmSampleGet")?,
-                metrics: library.optional("nvmlGpmMetricsGet")?,
-            })
+            // Each is looked up, so that all that are not there can be named.
+            let (support, alloc) =
+                (library.optional("nvmlGpmQueryDeviceSupport"), library.optional("nvmlGpmSampleAlloc"));
+            let (free, get) = (library.optional("nvmlGpmSampleFree"), library.optional("nvmlGpmSampleGet"));
+            let metrics = library.optional("nvmlGpmMetricsGet");
+            Some(Self { support: support?, alloc: alloc?, free: free?, get: get?, metrics: metrics? })
         }
     }
 }
@@ -96,14 +95,17 @@ pub struct GpmPcie {
 }
 
 impl GpmPcie {
-    /// Two samples for a GPU; `None` where GPM is not to be had.
-    pub fn new(gpu: &Gpu<'_, '_>) -> Option<Self> {
-        let calls = gpu.library.gpm?;
+    /// Two samples for a GPU.
+    ///
+    /// # Errors
+    /// NVML's code; [`Code::NOT_SUPPORTED`] where the GPU has no GPM, [`Code::FUNCTION_NOT_FOUND`] where the library has none.
+    pub fn new(gpu: &Gpu<'_, '_>) -> Result<Self, Code> {
+        let calls = gpu.library.gpm.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let mut support = Support { version: VERSION, is_supported: 0 };
         // SAFETY: the handle is of a live session; the pointer is to a live structure of the version it names.
-        checked(unsafe { (calls.support)(gpu.handle, &raw mut support) }).ok()?;
+        checked(unsafe { (calls.support)(gpu.handle, &raw mut support) })?;
         if support.is_supported == 0 {
-            return None;
+            return Err(Code::NOT_SUPPORTED);
         }
         let metric = |id| Metric { id, code: 0, value: 0.0, names: [std::ptr::null(); 3] };
         let mut metrics = [metric(0); METRICS_SPACE];
@@ -113,9 +115,9 @@ impl GpmPcie {
         let mut made = Self { calls, samples: [none; 2], last: None, request, sums: [0.0; 2] };
         for sample in &mut made.samples {
             // SAFETY: the pointer is to a live handle. What was got is given back when the value is dropped.
-            checked(unsafe { (calls.alloc)(sample) }).ok()?;
+            checked(unsafe { (calls.alloc)(sample) })?;
         }
-        Some(made)
+        Ok(made)
     }
 
     /// Bytes sent and received so far; 0 at first.

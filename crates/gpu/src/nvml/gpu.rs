@@ -30,7 +30,7 @@ pub struct ComputeProcess {
 }
 
 /// NVML's number for "not on a partition".
-const NO_INSTANCE: u32 = u32::MAX;
+pub(super) const NO_INSTANCE: u32 = u32::MAX;
 
 impl<'l, 's> Gpu<'l, 's> {
     /// Most partitions (MIG devices) that the GPU can have now; 0 where it is not partitioned.

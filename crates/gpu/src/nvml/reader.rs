@@ -8,7 +8,7 @@ use super::survey::{MAX_GPUS, survey};
 use super::xid::XidEvents;
 use super::{ComputeProcess, Session};
 use crate::code::Code;
-use crate::frame::{GpuPoll, GpuProcesses, Hello, Poll, ProblemKind, Processes, Survey, Xid};
+use crate::frame::{GpuPoll, GpuProcesses, Hello, Poll, ProblemKind, Processes, Refusal, Survey};
 use crate::poll::monotonic_nanoseconds;
 use crate::reader::{GivenUp, Reader};
 
@@ -26,7 +26,9 @@ pub struct NvmlReader<'s> {
     session: &'s Session<'s>,
     options: NvmlOptions,
     plans: Vec<GpuPlan<'s, 's>>,
-    xids: Option<XidEvents<'s>>,
+    xids: Result<XidEvents<'s>, Code>,
+    /// The last survey: what it had stays where the driver refuses to answer.
+    found: Survey,
     /// Indices of GPUs that the last survey could not read.
     unreadable: Vec<u32>,
     /// GPUs that the driver listed then, and the most that it ever did.
@@ -42,6 +44,7 @@ impl<'s> NvmlReader<'s> {
             options,
             plans: Vec::new(),
             xids: XidEvents::new(session),
+            found: Survey::default(),
             unreadable: Vec::new(),
             listed: (0, 0),
         }
@@ -53,12 +56,13 @@ impl Reader for NvmlReader<'_> {
         Hello {
             driver_version: self.session.driver_version().unwrap_or_default(),
             library_version: self.session.nvml_version().unwrap_or_default(),
+            missing_functions: self.session.library.missing().into_iter().map(str::to_owned).collect(),
         }
     }
 
     /// Keeps the PCIe sums of GPUs that are still there.
     fn survey(&mut self) -> Result<Survey, GivenUp> {
-        let (found, mut fresh) = survey(self.session).map_err(|code| {
+        let (mut found, mut fresh) = survey(self.session, &self.found, &self.plans).map_err(|code| {
             let text = format!("cannot list the GPUs: {code}; {}", code.remedy());
             (ProblemKind::DriverUnavailable, text)
         })?;
@@ -66,8 +70,8 @@ impl Reader for NvmlReader<'_> {
             return Err(match found.unreadable {
                 0 => (ProblemKind::NoGpu, "NVML works and there is no GPU".to_owned()),
                 lost => {
-                    let text = format!("none of {lost} GPUs can be read; {}", Code::GPU_IS_LOST.remedy());
-                    (ProblemKind::Unreadable, text)
+                    let texts = distinct(&found.refusals);
+                    (kind_of(&found.refusals), format!("none of {lost} GPUs can be read: {texts}"))
                 }
             });
         }
@@ -75,18 +79,33 @@ impl Reader for NvmlReader<'_> {
             if let Some(old) = self.plans.iter_mut().find(|old| old.uuid == plan.uuid) {
                 (plan.unfold, plan.pcie_is_narrow, plan.turn) = (old.unfold, old.pcie_is_narrow, old.turn);
                 plan.gpm = old.gpm.take();
-            } else if self.options.gpm && !self.options.unfold_pcie {
-                plan.gpm = GpmPcie::new(&plan.gpu);
             }
         }
-        self.plans = fresh;
-        if let Some(xids) = &mut self.xids {
-            xids.register(self.plans.iter().map(|plan| (plan.uuid.as_str(), plan.gpu)));
+        if self.options.gpm && !self.options.unfold_pcie {
+            for (plan, described) in fresh.iter_mut().zip(&mut found.gpus) {
+                described.gpm = Some(begin_gpm(plan));
+            }
         }
+        if self.xids.is_err() {
+            self.xids = XidEvents::new(self.session);
+        }
+        for (plan, described) in fresh.iter().zip(&mut found.gpus) {
+            described.xids = Some(match &mut self.xids {
+                Ok(xids) => xids.register(&plan.gpu, described),
+                Err(code) => code.0,
+            });
+        }
+        self.plans = fresh;
         let listed = u32::try_from(found.gpus.len()).unwrap_or(MAX_GPUS) + found.unreadable;
         self.listed = (listed, listed.max(self.listed.1));
         let is_read = |index: &u32| found.gpus.iter().any(|gpu| gpu.index == *index);
-        self.unreadable = (0..listed).filter(|index| !is_read(index)).collect();
+        // One whose UUID is another's answers, and is not read all the same.
+        let is_second = |index: &u32| {
+            let mut refusals = found.refusals.iter();
+            refusals.any(|one| one.index == *index && Code(one.code) == Code::DUPLICATE_UUID)
+        };
+        self.unreadable = (0..listed).filter(|index| !is_read(index) && !is_second(index)).collect();
+        self.found.clone_from(&found);
         Ok(found)
     }
 
@@ -103,13 +122,8 @@ impl Reader for NvmlReader<'_> {
             plan.poll(into, self.options.unfold_pcie);
         }
         poll.xids.clear();
-        if let Some(xids) = &self.xids {
-            xids.take(|device, number| {
-                let place = self.plans.iter().position(|plan| plan.gpu.handle == device);
-                if let Some(place) = place.and_then(|place| u32::try_from(place).ok()) {
-                    poll.xids.push(Xid { place, number });
-                }
-            });
+        if let Ok(xids) = &self.xids {
+            xids.take(&mut poll.xids);
         }
         poll.elapsed_nanoseconds = u64::try_from(monotonic_nanoseconds() - begin).unwrap_or(0);
     }
@@ -131,6 +145,45 @@ impl Reader for NvmlReader<'_> {
             Err(code) => vec![GpuProcesses { uuid: plan.uuid.clone(), pids: Vec::new(), code: code.0 }],
         });
         Processes { gpus: gpus.collect() }
+    }
+}
+
+/// Begins to read a GPU by GPM where it does not yet; NVML's code.
+fn begin_gpm(plan: &mut GpuPlan<'_, '_>) -> u32 {
+    if plan.gpm.is_some() {
+        return Code::SUCCESS.0;
+    }
+    match GpmPcie::new(&plan.gpu) {
+        Ok(gpm) => {
+            plan.gpm = Some(gpm);
+            Code::SUCCESS.0
+        }
+        Err(code) => code.0,
+    }
+}
+
+/// What refusals say, each reason once.
+fn distinct(refusals: &[Refusal]) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for (at, one) in refusals.iter().enumerate() {
+        let is_known = refusals[..at].iter().any(|known| (&known.call, known.code) == (&one.call, one.code));
+        if !is_known {
+            let code = Code(one.code);
+            texts.push(format!("{} answers {code}; {}", one.call, code.remedy()));
+        }
+    }
+    texts.join("; ")
+}
+
+/// What it is that no GPU can be opened.
+fn kind_of(refusals: &[Refusal]) -> ProblemKind {
+    let all = |wanted: Code| !refusals.is_empty() && refusals.iter().all(|one| Code(one.code) == wanted);
+    if all(Code::NO_PERMISSION) {
+        ProblemKind::NotPermitted
+    } else if all(Code::DRIVER_NOT_LOADED) || all(Code::UNINITIALIZED) {
+        ProblemKind::DriverUnavailable
+    } else {
+        ProblemKind::Unreadable
     }
 }
 

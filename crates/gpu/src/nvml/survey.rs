@@ -3,6 +3,7 @@
 //! Runs in the sampler. Reads only; what it found becomes a `Survey` for the parent and a plan for polling.
 
 use super::plan::GpuPlan;
+use super::refusals::{Refusals, chosen, where_any_answers};
 use super::{Gpu, NVLINK_VERSION_5_0, Session};
 use crate::code::Code;
 use crate::field::{self, C2C_FIRST_LINK, Family, FieldValue};
@@ -19,52 +20,90 @@ pub const MAX_LINKS: u32 = 36;
 const MAX_C2C_LINKS: u32 = 16;
 /// More partitions than any GPU has (7).
 const MAX_PARTITIONS: u32 = 16;
+/// The call for a link's state.
+const LINK_STATE: &str = "nvmlDeviceGetNvLinkState";
 /// `nvmlIntNvLinkDeviceType_t` of a CPU.
 const REMOTE_CPU: u32 = 1;
 
 /// Links whose error counters have numbers of their own in the older fields.
 const NUMBERED_LINKS: u32 = 12;
 
-/// Reads what there is and plans how to poll it.
+/// Reads what there is and plans how to poll it. Where the driver refuses a call for a reason that leaves it open what there
+/// is, what the survey before had of that GPU stays.
 ///
 /// # Errors
 /// NVML's code when not even the GPUs can be counted.
-pub fn survey<'l, 's>(session: &'s Session<'l>) -> Result<(Survey, Vec<GpuPlan<'l, 's>>), Code> {
+pub fn survey<'l, 's>(
+    session: &'s Session<'l>,
+    last: &Survey,
+    plans_before: &[GpuPlan<'l, 's>],
+) -> Result<(Survey, Vec<GpuPlan<'l, 's>>), Code> {
     let count = session.gpu_count()?.min(MAX_GPUS);
     let mut found = Survey::default();
     let mut plans = Vec::new();
     for index in 0..count {
-        let identified = session.gpu(index).and_then(|gpu| Ok((gpu, gpu.uuid()?)));
-        let Ok((gpu, uuid)) = identified else {
-            found.unreadable += 1;
-            continue;
+        let mut refusals = Refusals::new(index, None);
+        let handle = session.gpu(index).map_err(|code| ("nvmlDeviceGetHandleByIndex_v2", code));
+        let identified =
+            handle.and_then(|gpu| Ok((gpu, gpu.uuid().map_err(|code| ("nvmlDeviceGetUUID", code))?)));
+        let is_known = |uuid: &String| found.gpus.iter().any(|known| known.uuid == *uuid);
+        let identified = match identified {
+            Ok((_, uuid)) if is_known(&uuid) => Err(("nvmlDeviceGetUUID", Code::DUPLICATE_UUID)),
+            identified => identified,
         };
-        let described = describe(&gpu, index, uuid);
-        plans.push(plan(gpu, &described));
-        found.gpus.push(described);
+        match identified {
+            Ok((gpu, uuid)) => {
+                let survey = last.gpus.iter().find(|known| known.uuid == uuid);
+                let plan_before = plans_before.iter().find(|known| known.uuid == uuid);
+                refusals.before = survey;
+                let described = describe(&gpu, index, uuid, &mut refusals);
+                plans.push(plan(gpu, &described, plan_before));
+                found.gpus.push(described);
+            }
+            Err((call, code)) => {
+                found.unreadable += 1;
+                refusals.note(call, code, 0);
+            }
+        }
+        found.refusals.extend(refusals.into_list());
     }
     Ok((found, plans))
 }
 
-fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String) -> GpuSurvey {
+fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals<'_>) -> GpuSurvey {
+    let name = refusals.or_before("nvmlDeviceGetName", gpu.name(), |known| Some(known.name.clone()));
+    let place = refusals
+        .or_before("nvmlDeviceGetPciInfo_v3", gpu.pci_bus_id(), |known| Some(known.pci_bus_id.clone()));
+    let slot =
+        gpu.pcie_generation_and_width().map(|(generation, width)| pcie_bytes_per_second(generation, width));
+    let slot = refusals.or_before("nvmlDeviceGetMaxPcieLinkGeneration or …Width", slot, |known| {
+        Some(known.pcie_bytes_per_second)
+    });
+    let links = describe_links(gpu, refusals);
     GpuSurvey {
         index,
         uuid,
-        name: gpu.name().unwrap_or_default(),
-        pci_bus_id: gpu.pci_bus_id().unwrap_or_default(),
-        pcie_bytes_per_second: gpu
-            .pcie_generation_and_width()
-            .ok()
-            .and_then(|(generation, width)| pcie_bytes_per_second(generation, width)),
-        links: describe_links(gpu).into_iter().chain(describe_c2c(gpu)).collect(),
-        parts: describe_parts(gpu),
+        name: name.unwrap_or_default(),
+        pci_bus_id: place.unwrap_or_default(),
+        pcie_bytes_per_second: slot.flatten(),
+        links: links.into_iter().chain(describe_c2c(gpu, refusals)).collect(),
+        parts: describe_parts(gpu, refusals),
+        gpm: None,
+        xids: None,
     }
 }
 
 /// The C2C links to the CPU of a superchip. They count no bytes.
-fn describe_c2c(gpu: &Gpu<'_, '_>) -> Vec<LinkSurvey> {
+fn describe_c2c(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<LinkSurvey> {
+    const CALL: &str = "nvmlDeviceGetFieldValues";
     let mut count = [request(field::C2C_COUNT, 0)];
-    let count = gpu.read_fields(&mut count).ok().and_then(|()| count[0].unsigned()).unwrap_or(0);
+    if let Err(code) = gpu.read_fields(&mut count) {
+        let known = refusals.or_before(CALL, Err(code), |known| {
+            Some(known.links.iter().filter(|link| link.link >= C2C_FIRST_LINK).cloned().collect())
+        });
+        return known.unwrap_or_default();
+    }
+    let count = count[0].unsigned().unwrap_or(0);
     let count = u32::try_from(count).unwrap_or(0).min(MAX_C2C_LINKS);
     let read = |field| {
         let mut fields: Vec<_> = (0..count).map(|link| request(field, link)).collect();
@@ -86,54 +125,129 @@ fn describe_c2c(gpu: &Gpu<'_, '_>) -> Vec<LinkSurvey> {
 }
 
 /// The partitions (MIG devices) of a GPU.
-fn describe_parts(gpu: &Gpu<'_, '_>) -> Vec<PartSurvey> {
-    let most = gpu.partitions_max().unwrap_or(0).min(MAX_PARTITIONS);
-    let parts = (0..most).filter_map(|index| {
-        let part = gpu.partition(index).ok()?;
-        let (gpu_instance, compute_instance) = part.instances().ok()?;
-        let name = part.name().unwrap_or_default();
-        Some(PartSurvey { index, uuid: part.uuid().ok()?, name, gpu_instance, compute_instance })
-    });
-    parts.collect()
+fn describe_parts(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<PartSurvey> {
+    let most = match gpu.partitions_max() {
+        Ok(most) => most.min(MAX_PARTITIONS),
+        Err(code) => {
+            let call = "nvmlDeviceGetMigMode or …MaxMigDeviceCount";
+            let known = refusals.or_before(call, Err(code), |known| Some(known.parts.clone()));
+            return known.unwrap_or_default();
+        }
+    };
+    let mut parts = Vec::new();
+    for index in 0..most {
+        let call = "nvmlDeviceGetMigDeviceHandleByIndex";
+        let of_index = |known: &GpuSurvey| known.parts.iter().find(|part| part.index == index).cloned();
+        let answer = gpu.partition(index).and_then(|part| {
+            let (gpu_instance, compute_instance) = part.instances()?;
+            let uuid = part.uuid()?;
+            let name = refusals
+                .or_before("nvmlDeviceGetName", part.name(), |known| of_index(known).map(|part| part.name));
+            let name = name.unwrap_or_default();
+            Ok(PartSurvey { index, uuid, name, gpu_instance, compute_instance })
+        });
+        // No partition has this index, nor any higher one.
+        let answer =
+            answer.map_err(|code| if code == Code::INVALID_ARGUMENT { Code::NOT_FOUND } else { code });
+        parts.extend(refusals.or_before(call, answer, of_index));
+    }
+    parts
 }
 
-/// The links that are there. NVML knows no count on all generations: a link is there when its state can be read.
-fn describe_links(gpu: &Gpu<'_, '_>) -> Vec<LinkSurvey> {
+/// The links that are there. NVML knows no count on all generations: a link is there when its state can be read. Only "not
+/// supported" and "invalid argument" mean that there is none.
+fn describe_links(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<LinkSurvey> {
     let mut links = Vec::new();
+    let mut refused = Vec::new();
     for link in 0..MAX_LINKS {
         match gpu.link_state(link) {
             Ok(state) => links.push(LinkSurvey { link, active: state != 0, ..LinkSurvey::default() }),
             // No link has this number, nor any higher one.
             Err(Code::INVALID_ARGUMENT) => break,
-            Err(_) => {}
+            Err(Code::NOT_SUPPORTED) => {}
+            Err(code) => refused.push((link, code)),
         }
     }
+    links.extend(of_refused(gpu, &refused, refusals));
+    links.sort_by_key(|link| link.link);
     // Speed and remote number are fields: one call for each of the two.
     let speeds = read_each(gpu, &links, field::LINK_SPEED);
     let remotes = read_each(gpu, &links, field::REMOTE_LINK);
     for ((link, speed), remote) in links.iter_mut().zip(speeds).zip(remotes) {
-        link.version = gpu.link_version(link.link).ok();
+        let number = link.link;
+        let version = gpu.link_version(number);
+        link.version =
+            refusals.of_link_or_before("nvmlDeviceGetNvLinkVersion", number, version, |known| known.version);
         // A link that is down has no other end, whatever the driver still has of it.
-        if link.active {
-            link.speed_megabytes_per_second = speed.filter(|speed| *speed > 0);
-            link.remote_link = remote.and_then(|remote| u32::try_from(remote).ok());
-            link.remote_type = gpu.remote_type(link.link).ok();
-            link.remote_pci_bus_id = gpu.remote_pci_bus_id(link.link).ok().filter(|id| !id.is_empty());
+        if !link.active {
+            continue;
         }
+        let field = "nvmlDeviceGetFieldValues";
+        let speed =
+            refusals.of_field_or_before(field, number, speed, |known| known.speed_megabytes_per_second);
+        link.speed_megabytes_per_second = speed.filter(|speed| *speed > 0);
+        let far =
+            refusals.of_field_or_before(field, number, remote, |known| known.remote_link.map(u64::from));
+        link.remote_link = far.and_then(|far| u32::try_from(far).ok());
+        let call = "nvmlDeviceGetNvLinkRemoteDeviceType";
+        let kind = gpu.remote_type(number);
+        link.remote_type = refusals.of_link_or_before(call, number, kind, |known| known.remote_type);
+        let call = "nvmlDeviceGetNvLinkRemotePciInfo_v2";
+        let place = gpu.remote_pci_bus_id(number);
+        let place = refusals.of_link_or_before(call, number, place, |known| known.remote_pci_bus_id.clone());
+        link.remote_pci_bus_id = place.filter(|id| !id.is_empty());
     }
     links
 }
 
-fn read_each(gpu: &Gpu<'_, '_>, links: &[LinkSurvey], field: u32) -> Vec<Option<u64>> {
-    let mut fields: Vec<_> = links.iter().map(|link| request(field, link.link)).collect();
-    match gpu.read_fields(&mut fields) {
-        Ok(()) => fields.iter().map(FieldValue::unsigned).collect(),
-        Err(_) => vec![None; links.len()],
+/// What is known of links whose state the driver refuses: by the field of that name, which is another call, or by the survey before.
+fn of_refused(gpu: &Gpu<'_, '_>, refused: &[(u32, Code)], refusals: &mut Refusals<'_>) -> Vec<LinkSurvey> {
+    let asked: Vec<_> =
+        refused.iter().map(|(link, _)| LinkSurvey { link: *link, ..LinkSurvey::default() }).collect();
+    let states = read_each(gpu, &asked, field::LINK_STATE);
+    let (mut links, mut open) = (Vec::new(), None);
+    for ((link, code), state) in refused.iter().zip(states) {
+        let known = refusals.before.and_then(|known| known.links.iter().find(|one| one.link == *link));
+        match (state, known) {
+            (Ok(state), _) => {
+                links.push(LinkSurvey { link: *link, active: state != 0, ..LinkSurvey::default() })
+            }
+            (Err(_), Some(known)) => {
+                links.push(known.clone());
+                refusals.note(LINK_STATE, *code, 1);
+            }
+            (Err(_), None) => open = open.or(Some(*code)),
+        }
     }
+    // Nobody knows how many links these are: they are reported once.
+    if let (Some(code), true) = (open, links.is_empty()) {
+        refusals.note(LINK_STATE, code, 1);
+    }
+    links
+}
+
+/// One field of each link, each with the code of its own or of the call.
+fn read_each(gpu: &Gpu<'_, '_>, links: &[LinkSurvey], field: u32) -> Vec<Result<u64, Code>> {
+    let mut fields: Vec<_> = links.iter().map(|link| request(field, link.link)).collect();
+    let read = gpu.read_fields(&mut fields);
+    let one = |value: &FieldValue| {
+        read?;
+        match Code(value.code) {
+            Code::SUCCESS => value.unsigned().ok_or(Code::NOT_SUPPORTED),
+            // A field that the library does not know is left alone; there is no such link.
+            Code(NOT_ANSWERED) | Code::INVALID_ARGUMENT => Err(Code::NOT_SUPPORTED),
+            code => Err(code),
+        }
+    };
+    fields.iter().map(one).collect()
 }
 
 /// Chooses the fields to poll: one family a call, because NVML may refuse all fields of a mixed call.
-fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
+fn plan<'l, 's>(
+    gpu: Gpu<'l, 's>,
+    described: &GpuSurvey,
+    before: Option<&GpuPlan<'l, 's>>,
+) -> GpuPlan<'l, 's> {
     let numbers = described.links.iter().map(|link| link.link);
     let (links, c2c): (Vec<u32>, Vec<u32>) = numbers.partition(|link| *link < C2C_FIRST_LINK);
     let c2c: Vec<u32> = c2c.into_iter().map(|link| link - C2C_FIRST_LINK).collect();
@@ -147,15 +261,16 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
         (vec![kib, bytes], vec![per_link, numbered_errors(&links), recoveries])
     };
     let states = family(&links, &[field::LINK_STATE]);
+    let any = |family: &[FieldValue]| answers(&gpu, family) > 0;
     GpuPlan {
         uuid: described.uuid.clone(),
         gpu,
         states_by_field: answers(&gpu, &states) == states.len() && !states.is_empty(),
         states,
-        bytes: first_that_answers(&gpu, byte_families),
-        errors: first_that_answers(&gpu, error_families),
+        bytes: chosen(byte_families, any, before.map(|plan| &plan.bytes)),
+        errors: chosen(error_families, any, before.map(|plan| &plan.errors)),
         health: health(modern, &links, &c2c),
-        slowed: Some(slowed()).filter(|fields| answers(&gpu, fields) > 0).unwrap_or_default(),
+        slowed: where_any_answers(slowed(), any, before.map(|plan| &plan.slowed)),
         parts: described.parts.clone(),
         pcie: [request(field::PCIE_TX_BYTES, 0), request(field::PCIE_RX_BYTES, 0)],
         pcie_bytes_per_second: described.pcie_bytes_per_second,
@@ -213,12 +328,6 @@ fn answers(gpu: &Gpu<'_, '_>, family: &[FieldValue]) -> usize {
         Ok(()) => trial.iter().filter(|value| value.unsigned().is_some()).count(),
         Err(_) => 0,
     }
-}
-
-/// The first family with an answer; the first of all when none has one, so that its reasons are counted.
-fn first_that_answers(gpu: &Gpu<'_, '_>, families: Vec<Vec<FieldValue>>) -> Vec<FieldValue> {
-    let chosen = families.iter().position(|family| answers(gpu, family) > 0).unwrap_or(0);
-    families.into_iter().nth(chosen).unwrap_or_default()
 }
 
 /// Bytes per second of a PCIe slot in one direction: the raw rate after line coding (8b/10b to generation 2,

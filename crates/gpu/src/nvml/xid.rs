@@ -5,8 +5,10 @@
 
 use std::ffi::{c_uint, c_void};
 
+use super::gpu::NO_INSTANCE;
 use super::{Gpu, Handle, Session, checked};
 use crate::code::Code;
+use crate::frame::{GpuSurvey, Xid};
 use crate::library::LoadedLibrary;
 
 /// `nvmlEventTypeXidCriticalError`.
@@ -14,6 +16,8 @@ const XID_CRITICAL_ERROR: u64 = 0x8;
 
 /// Events that one poll takes; the rest waits for the next.
 const EVENTS_MAX: usize = 32;
+/// GPUs that are known, those that are lost included.
+const REGISTERED_MAX: usize = 128;
 
 type EventSet = *mut c_void;
 
@@ -43,66 +47,93 @@ impl Calls {
         // SAFETY: each name is looked up as the type that nvml.h declares for it; the pointers live in `Library`
         // beside what keeps it loaded.
         unsafe {
-            Some(Self {
-                create: library.optional("nvmlEventSetCreate")?,
-                register: library.optional("nvmlDeviceRegisterEvents")?,
-                wait: library.optional("nvmlEventSetWait_v2")?,
-                free: library.optional("nvmlEventSetFree")?,
-            })
+            // Each is looked up, so that all that are not there can be named.
+            let (create, register) =
+                (library.optional("nvmlEventSetCreate"), library.optional("nvmlDeviceRegisterEvents"));
+            let (wait, free) =
+                (library.optional("nvmlEventSetWait_v2"), library.optional("nvmlEventSetFree"));
+            Some(Self { create: create?, register: register?, wait: wait?, free: free? })
         }
     }
+}
+
+/// A GPU in the set. It stays when the GPU is lost: that is when its Xids matter.
+struct Registered {
+    handle: Handle,
+    /// What its events say of it.
+    gpu: Xid,
 }
 
 /// A set of events, in which GPUs are registered.
 pub(super) struct XidEvents<'s> {
     calls: Calls,
     set: EventSet,
-    /// UUIDs of the GPUs in it.
-    registered: Vec<String>,
+    registered: Vec<Registered>,
     // The set means nothing after the session's shutdown.
     _session: std::marker::PhantomData<&'s Session<'s>>,
 }
 
 impl<'s> XidEvents<'s> {
-    /// An empty set; `None` where the library has none.
-    pub fn new(session: &'s Session<'s>) -> Option<Self> {
-        let calls = session.library.xid?;
+    /// An empty set.
+    ///
+    /// # Errors
+    /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library has none.
+    pub fn new(session: &'s Session<'s>) -> Result<Self, Code> {
+        let calls = session.library.xid.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let mut set: EventSet = std::ptr::null_mut();
         // SAFETY: the pointer is to a live pointer.
-        checked(unsafe { (calls.create)(&raw mut set) }).ok()?;
-        Some(Self { calls, set, registered: Vec::new(), _session: std::marker::PhantomData })
+        checked(unsafe { (calls.create)(&raw mut set) })?;
+        Ok(Self { calls, set, registered: Vec::new(), _session: std::marker::PhantomData })
     }
 
-    /// Registers those of these GPUs that are not yet. One that does not report events is tried again with the next survey.
-    pub fn register<'g>(&mut self, gpus: impl Iterator<Item = (&'g str, Gpu<'s, 's>)> + Clone) {
-        self.registered.retain(|known| gpus.clone().any(|(uuid, _)| uuid == known));
-        for (uuid, gpu) in gpus {
-            if self.registered.iter().any(|known| known == uuid) {
-                continue;
-            }
-            // SAFETY: handle and set are of this session.
-            let code = unsafe { (self.calls.register)(gpu.handle, XID_CRITICAL_ERROR, self.set) };
-            if Code(code) == Code::SUCCESS {
-                self.registered.push(uuid.to_owned());
-            }
+    /// Registers a GPU unless it is; NVML's code. One that is refused is tried again with the next survey.
+    pub fn register(&mut self, gpu: &Gpu<'_, '_>, found: &GpuSurvey) -> u32 {
+        let (index, uuid, pci_bus_id) = (found.index, found.uuid.clone(), found.pci_bus_id.clone());
+        let described = Xid { index, uuid, pci_bus_id, ..Xid::default() };
+        if let Some(known) = self.registered.iter_mut().find(|known| known.handle == gpu.handle)
+            && known.gpu.uuid == described.uuid
+        {
+            known.gpu = described;
+            return Code::SUCCESS.0;
         }
+        // SAFETY: handle and set are of this session.
+        let code = unsafe { (self.calls.register)(gpu.handle, XID_CRITICAL_ERROR, self.set) };
+        if Code(code) == Code::SUCCESS {
+            self.registered.retain(|known| known.handle != gpu.handle);
+            if self.registered.len() == REGISTERED_MAX {
+                self.registered.remove(0);
+            }
+            self.registered.push(Registered { handle: gpu.handle, gpu: described });
+        }
+        code
     }
 
-    /// Hands each event that has come to `take`: a GPU's handle and the number. Allocates nothing.
-    pub fn take(&self, mut take: impl FnMut(Handle, u64)) {
+    /// Appends each event that has come. Allocates nothing where none has.
+    pub fn take(&self, xids: &mut Vec<Xid>) {
         if self.registered.is_empty() {
             return;
         }
         for _ in 0..EVENTS_MAX {
             let null = std::ptr::null_mut();
-            let mut event =
-                EventData { device: null, kind: 0, data: 0, gpu_instance: 0, compute_instance: 0 };
+            let mut event = EventData {
+                device: null,
+                kind: 0,
+                data: 0,
+                gpu_instance: NO_INSTANCE,
+                compute_instance: NO_INSTANCE,
+            };
             // SAFETY: the set is of this session, the pointer is to a live structure of NVML's layout; a timeout of 0 does not wait.
             if Code(unsafe { (self.calls.wait)(self.set, &raw mut event, 0) }) != Code::SUCCESS {
                 return;
             }
-            if event.kind & XID_CRITICAL_ERROR != 0 {
-                take(event.device, event.data);
+            let known = self.registered.iter().find(|known| known.handle == event.device);
+            if event.kind & XID_CRITICAL_ERROR != 0
+                && let Some(known) = known
+            {
+                let part = |instance| (instance != NO_INSTANCE).then_some(instance);
+                let (gpu_instance, compute_instance) =
+                    (part(event.gpu_instance), part(event.compute_instance));
+                xids.push(Xid { number: event.data, gpu_instance, compute_instance, ..known.gpu.clone() });
             }
         }
     }

@@ -15,6 +15,9 @@ use throughline_gpu::{GpuConfig, GpuSource, SourceStatus, default_clock};
 use throughline_sample::wire::{Batch, GpuInfo};
 use tokio::sync::mpsc;
 
+/// Environment variable that names the file of faults (`testdouble/faults.c`).
+pub const FAULTS_VARIABLE: &str = "THROUGHLINE_NVML_FAULTS";
+
 /// Far longer than anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -98,8 +101,9 @@ impl Bench {
     pub fn start(mut self) -> Self {
         let program = self.folder.path().join("sampler");
         let script = format!(
-            "#!/bin/sh\n{SCENARIO_VARIABLE}='{}' exec '{}' \"$@\"\n",
+            "#!/bin/sh\n{SCENARIO_VARIABLE}='{}' {FAULTS_VARIABLE}='{}' exec '{}' \"$@\"\n",
             self.scenario_path().display(),
+            self.folder.path().join("faults").display(),
             sampler().display()
         );
         write_program(&program, &script);
@@ -175,10 +179,20 @@ impl Bench {
 
     /// Replaces the scenario's text whole.
     pub fn rewrite(&self, text: &str) {
-        let beside = self.folder.path().join("scenario.new");
-        std::fs::write(&beside, text).unwrap();
-        std::fs::rename(beside, self.scenario_path()).unwrap();
+        replace(&self.scenario_path(), text);
     }
+
+    /// Has calls fail from now on; the library is that of `faults/`.
+    pub fn fail(&self, faults: &str) {
+        replace(&self.folder.path().join("faults"), faults);
+    }
+}
+
+/// Replaces a file whole.
+pub fn replace(path: &Path, text: &str) {
+    let beside = path.with_extension("new");
+    std::fs::write(&beside, text).unwrap();
+    std::fs::rename(beside, path).unwrap();
 }
 
 /// Writes an executable file. Another test's fork may hold a file open for writing that was just created

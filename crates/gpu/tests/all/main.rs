@@ -6,6 +6,7 @@ mod cupti;
 mod cupti_chips;
 mod cupti_nodes;
 mod document;
+mod faults;
 mod hardware;
 mod hardware_cupti;
 mod life;

@@ -282,7 +282,7 @@ fn an_xid_is_an_event_of_the_next_reading_once() {
     bench.rewrite(&format!("{text}\nxid 5 94\nxid 2 9999\n"));
     let next = bench.until(|batch| !batch.events.is_empty());
     assert_eq!((next.events.len(), next.events[0].gpu_uuid.clone()), (1, bench.gpus()[2].uuid.clone()));
-    assert!(next.events[0].text.contains("Xid 9999: see the vendor's list"), "{}", next.events[0].text);
+    assert!(next.events[0].text.contains("Xid 9999: not in the catalogue"), "{}", next.events[0].text);
 }
 
 #[test]

@@ -125,7 +125,7 @@ fn check(seed: u64, rounds: usize) -> (u64, u64) {
         links: links.clone(),
         ..GpuSurvey::default()
     });
-    let survey = Survey { gpus: gpus.collect(), unreadable: 0 };
+    let survey = Survey { gpus: gpus.collect(), ..Survey::default() };
     for _ in 0..rounds {
         let mut converter = Converter::default();
         converter.survey(&survey);
