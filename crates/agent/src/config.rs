@@ -399,11 +399,15 @@ pub struct Places {
 }
 
 impl Config {
-    /// Checks the files of certificates and tokens, for `check-config`: they are valid, of each other, and of this node.
+    /// Checks what the configuration names on this machine, for `check-config`: the user of a sampler is there; files of
+    /// certificates and tokens are valid, of each other, and of this node.
     ///
     /// # Errors
-    /// A file can't be used; the message names the key.
+    /// It is not there or can't be used; the message names the key.
     pub fn check_files(&self, places: &Places) -> Result<(), Failure> {
+        if let Some(name) = &self.cupti.user {
+            crate::sources::cupti_user(name)?;
+        }
         let delivery = &self.delivery;
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
         let Some(tls) = &delivery.tls else { return Ok(()) };

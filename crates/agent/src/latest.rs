@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
 use throughline_gpu::convert::{GPU_LOST, SOURCE as NVML, SOURCE_GPM};
+use throughline_gpu::cupti::convert::SOURCE as CUPTI;
+use throughline_gpu::{BUSY, PAUSED};
 use throughline_host::convert::SOURCE as SYSFS;
 use throughline_host::sysfs::{Text, Tree};
 use throughline_sample::catalogue::{NVLINK_HEALTH, NVLINK_UP, Table, by_id, gpu_source_rank};
@@ -219,6 +221,14 @@ impl Inner {
                 self.gpus.retain(|uuid, gpu| uuid != lost && gpu.parent_uuid != lost);
                 self.link_infos.retain(|(gpu, _), _| gpu != lost);
             }
+            // What a source does not read on purpose is as absent as what it can't read.
+            PAUSED | BUSY => {
+                let paused = event.source.as_str();
+                self.clear(|_, source| is_of(source, paused));
+                if paused == CUPTI {
+                    self.pm.clear();
+                }
+            }
             "source.down" | "source.absent" => {
                 let down = event.source.as_str();
                 self.clear(|_, source| is_of(source, down));
@@ -226,7 +236,7 @@ impl Inner {
                 let Self { gpus, link_infos, .. } = self;
                 link_infos.retain(|(gpu, _), _| gpus.contains_key(gpu));
                 match down {
-                    "cupti" => self.pm.clear(),
+                    CUPTI => self.pm.clear(),
                     SYSFS => self.host_ports.clear(),
                     _ => {}
                 }
@@ -271,6 +281,10 @@ impl Inner {
             let read: BTreeSet<(&str, u32)> =
                 batch.host_ports.iter().map(|port| (port.device.as_str(), port.port)).collect();
             return self.host_ports.retain(|(device, port), _| read.contains(&(device.as_str(), *port)));
+        }
+        if source == CUPTI {
+            let sampled: BTreeSet<&str> = batch.gpu_pm.iter().map(|gpu| gpu.gpu_uuid.as_str()).collect();
+            self.pm.retain(|gpu, _| sampled.contains(gpu.as_str()));
         }
         let samples = batch.gpu_links.iter();
         let read: BTreeSet<(&str, u32)> =

@@ -86,6 +86,7 @@ pub async fn run(
 ) {
     let mut tick = interval(FIGURES_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut paused_before = Vec::new();
     for round in 0.. {
         let stopping = tokio::select! {
             _ = tick.tick() => false,
@@ -94,7 +95,15 @@ pub async fn run(
         let (now, all) = (own.clock.now(), stopping || round % ALL_ROUNDS == 0);
         let metrics = own.refreshed();
         let mut batch = Batch::default();
-        if all || round % REPORT_ROUNDS == 0 {
+        // Whether a source is paused, and until when, is known soon.
+        let paused: Vec<_> = own
+            .sources
+            .statuses()
+            .into_iter()
+            .map(|(name, status)| (name, status.paused, status.paused_until))
+            .collect();
+        let has_changed = std::mem::replace(&mut paused_before, paused.clone()) != paused;
+        if all || round % REPORT_ROUNDS == 0 || has_changed {
             batch.self_stats = metrics.changes(now, all);
             batch.self_stats.extend(last.mpi_records(now, all));
         }

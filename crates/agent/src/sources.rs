@@ -21,6 +21,7 @@ use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event, RowRules};
 use tokio::sync::{Notify, mpsc};
 
+pub use cupti::user as cupti_user;
 pub use gpu::switched_on as gpu_sources;
 pub use mpi::NAME as MPI;
 
@@ -64,6 +65,10 @@ pub struct Status {
     pub overruns: Option<u64>,
     /// How long the last round took.
     pub round_seconds: Option<f64>,
+    /// Whether it gives way to a profiler, or another one has its devices; `None` of a source that never does.
+    pub paused: Option<bool>,
+    /// When that ends by itself, UTC nanoseconds, where that is known.
+    pub paused_until: Option<i64>,
     /// Messages that did not follow the protocol.
     pub malformed: Option<u64>,
     /// Ranks now connected.

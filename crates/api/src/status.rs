@@ -158,6 +158,10 @@ pub enum SourceState {
     Down,
     /// The node has nothing of this kind.
     Absent,
+    /// It gives its devices to a profiler: nothing is read, and that is no fault.
+    Paused,
+    /// Another profiler has its devices: nothing can be read, and that is no fault.
+    Busy,
     /// Rows come; its daemon does not report whether it can read it.
     Rows,
     /// The newest row is older than its sender's largest gap, or there is none.
@@ -174,6 +178,8 @@ impl SourceState {
             SourceState::UpWithoutRows => "up, no rows",
             SourceState::Down => "down",
             SourceState::Absent => "absent",
+            SourceState::Paused => "paused",
+            SourceState::Busy => "busy",
             SourceState::Rows => "rows",
             SourceState::Silent => "silent",
         }
@@ -201,8 +207,14 @@ pub struct Source {
     pub up: Option<bool>,
     /// The node has nothing of this kind, as its daemon reported: no GPU, no adapter. That is no fault.
     pub absent: bool,
-    /// Why a source that is down or absent is so, or which user is over quota.
+    /// Why a source that is down, absent, paused or busy is so, or which user is over quota.
     pub reason: Option<String>,
+    /// Since when it is paused or busy, milliseconds since 1970.
+    #[serde(default)]
+    pub since_ms: Option<i64>,
+    /// When that ends by itself, where that is known, milliseconds since 1970.
+    #[serde(default)]
+    pub until_ms: Option<i64>,
     /// Records dropped since the daemon's start.
     pub records_discarded: Option<u64>,
     /// Values or messages that could not be read since the daemon's start.

@@ -1,5 +1,6 @@
 //! Events, how old each source's data is, and from when to when there is any.
 
+use crate::pauses::{self, Pause};
 use crate::time::{milliseconds, now};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::row_rules::DEFAULT;
@@ -126,6 +127,8 @@ pub struct Source {
     pub largest_gap_seconds: f64,
     /// Its own last word, unless that is silent.
     pub is_up: Option<bool>,
+    /// Why it reads nothing on purpose.
+    pub pause: Option<Pause>,
     /// What the round was to read.
     pub expected: Option<i64>,
     /// What it read.
@@ -167,7 +170,9 @@ const SOURCES: &str = "
 pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
     // A constant: other chunks are no part of the plan.
     let gap = i64::try_from(DEFAULT.largest_gap().as_millis()).unwrap_or(i64::MAX);
-    let sql = SOURCES.replace("SINCE_GAP", &moment(now(client).await? - gap));
+    let now = now(client).await?;
+    let pauses = pauses::read(client, now).await?;
+    let sql = SOURCES.replace("SINCE_GAP", &moment(now - gap));
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the sources"))?;
     let source = |row: &Row| Source {
         source: row.get(0),
@@ -175,6 +180,10 @@ pub async fn sources(client: &Client) -> Result<Vec<Source>, Error> {
         newest: row.get::<_, Option<SystemTime>>(2).map(milliseconds),
         age_seconds: row.get(3),
         is_up: row.get(4),
+        pause: pauses
+            .get(&(row.get(1), row.get(0)))
+            .filter(|_| row.get::<_, Option<bool>>(4) == Some(true))
+            .cloned(),
         expected: row.get(5),
         read: row.get(6),
         failed: row.get(7),

@@ -52,6 +52,7 @@ pub mod nodes;
 pub mod nvlink_metrics;
 pub mod open_calls;
 pub mod operation_steps;
+pub mod pauses;
 mod pool;
 pub mod pvars;
 pub mod rank_cpu;

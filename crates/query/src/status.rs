@@ -7,6 +7,7 @@
 use crate::as_of;
 use crate::contests;
 use crate::jobs;
+use crate::pauses::{self, Pause};
 use crate::sender_clocks;
 use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
@@ -158,7 +159,7 @@ pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
             add_user(&mut sources, &row);
         }
     }
-    judge(&mut sources, &rules(client).await?);
+    judge(&mut sources, &rules(client).await?, &pauses::read(client, time_ms).await?);
     sources.sort_by(|one, other| (&one.source, &one.instance).cmp(&(&other.source, &other.instance)));
     Ok(Status {
         time_ms,
@@ -184,16 +185,28 @@ async fn rules(client: &Client) -> Result<BTreeMap<(String, String), f64>, Error
 }
 
 /// Puts its sender's rule to each source, and what it does by that.
-fn judge(sources: &mut [Source], rules: &BTreeMap<(String, String), f64>) {
+fn judge(
+    sources: &mut [Source],
+    rules: &BTreeMap<(String, String), f64>,
+    pauses: &BTreeMap<(String, String), Pause>,
+) {
     for source in sources {
         // GPM's readings come from NVML's section of the configuration.
         let section = if source.source == "nvml_gpm" { "nvml" } else { &source.source };
         let reported = rules.get(&(source.instance.clone(), section.to_owned()));
         source.largest_gap_seconds = reported.copied().unwrap_or(DEFAULT.largest_gap_seconds);
         let rules = RowRules { largest_gap_seconds: source.largest_gap_seconds, ..DEFAULT };
+        // Only of a daemon that reports that it is well.
+        let pause = pauses.get(&(source.instance.clone(), source.source.clone()));
+        let pause = pause.filter(|_| !source.absent && source.up == Some(true));
+        if let Some(pause) = pause {
+            source.reason.clone_from(&pause.reason);
+            (source.since_ms, source.until_ms) = (pause.since_ms, pause.until_ms);
+        }
         source.state = match (source.absent, source.up, source.age_seconds) {
             (true, ..) => SourceState::Absent,
             (_, Some(false), _) => SourceState::Down,
+            _ if pause.is_some() => pause.map_or(SourceState::Up, |pause| pause.state),
             (_, Some(true), None) => SourceState::UpWithoutRows,
             (_, _, age) if rules.is_silent(age) => SourceState::Silent,
             (_, Some(true), _) => SourceState::Up,

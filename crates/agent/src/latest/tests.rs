@@ -125,6 +125,43 @@ fn what_is_lost_or_was_not_read_is_absent_at_once() {
     assert_eq!((infos("nvml"), infos("amd_smi")), (1, 2));
 }
 
+#[test]
+fn what_a_source_does_not_read_on_purpose_is_absent() {
+    use throughline_sample::wire::{Coverage, GpuPmSample};
+    let pm = |gpus: &[&str]| Batch {
+        gpu_pm: gpus
+            .iter()
+            .map(|gpu| GpuPmSample {
+                gpu_uuid: (*gpu).to_owned(),
+                source: CUPTI.to_owned(),
+                values: values(&[(&throughline_sample::catalogue::PM_PCIE_READ_PEAK, 7)]),
+                ..GpuPmSample::default()
+            })
+            .collect(),
+        coverage: vec![Coverage { source: CUPTI.to_owned(), ..Coverage::default() }],
+        ..Batch::default()
+    };
+    let event = |kind: &str| Batch {
+        events: vec![Event { kind: kind.into(), source: CUPTI.into(), ..Event::default() }],
+        ..Batch::default()
+    };
+    let last = LastValues::default();
+    let peaks = || text(&last).matches("throughline_gpu_pm_pcie_read_peak_bytes_per_second{").count();
+    last.observe(&pm(&["GPU-1", "GPU-2"]));
+    assert_eq!(peaks(), 2);
+    // Another profiler has one of them.
+    last.observe(&pm(&["GPU-2"]));
+    assert_eq!(peaks(), 1);
+    for kind in [PAUSED, BUSY] {
+        last.observe(&pm(&["GPU-1", "GPU-2"]));
+        last.observe(&event(kind));
+        assert_eq!(peaks(), 0, "{kind}");
+    }
+    last.observe(&event(throughline_gpu::RESUMED));
+    last.observe(&pm(&["GPU-1"]));
+    assert_eq!(peaks(), 1);
+}
+
 /// One reading of a link by a source.
 fn reading(source: &str, sent: u64) -> Batch {
     let links = vec![LinkValues { link: 0, values: values(&[(&NVLINK_TRANSMIT_BYTES, sent)]) }];

@@ -7,6 +7,7 @@ use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_gpu::cupti::convert::SOURCE;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
+use throughline_gpu::{SourceStatus, State};
 
 /// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
@@ -31,10 +32,15 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
 }
 
 /// The number and group of a user.
-fn user(name: &str) -> Result<(u32, u32), Failure> {
+///
+/// # Errors
+/// There is none of this name, or the system can't say.
+pub fn user(name: &str) -> Result<(u32, u32), Failure> {
     match nix::unistd::User::from_name(name) {
         Ok(Some(user)) => Ok((user.uid.as_raw(), user.gid.as_raw())),
-        Ok(None) => Err(Failure::usage(format!("configuration: cupti.user: there is no user {name}"))),
+        Ok(None) => Err(Failure::usage(format!(
+            "configuration: cupti.user: there is no user {name} on this machine; name one that is, or leave the key out"
+        ))),
         Err(errno) => {
             Err(Failure::usage(format!("configuration: cupti.user: cannot look {name} up: {errno}")))
         }
@@ -46,7 +52,7 @@ struct Cupti(CuptiSource);
 impl Source for Cupti {
     fn status(&self) -> Status {
         // What a site switched on and cannot be had fails, but for a node without GPU.
-        translate(self.0.status(), true, &FORGIVEN)
+        described(self.0.status())
     }
 
     fn pause(&self, duration: Option<Duration>) -> bool {
@@ -62,6 +68,12 @@ impl Source for Cupti {
     }
 }
 
+fn described(status: SourceStatus) -> Status {
+    let is_paused = matches!(status.state, State::Paused | State::Busy);
+    let paused_until = status.until.filter(|_| is_paused);
+    Status { paused: Some(is_paused), paused_until, ..translate(NAME, status, true, &FORGIVEN) }
+}
+
 /// A GPU that another profiler has, or that has no such monitor, is no failed read.
 const FORGIVEN: [&str; 3] = ["hardware_busy", "not_supported", "no_metric"];
 
@@ -70,12 +82,14 @@ const FORGIVEN: [&str; 3] = ["hardware_busy", "not_supported", "no_metric"];
 mod tests {
     use super::super::Health;
     use super::*;
-    use throughline_gpu::{End, SourceStatus, State};
+    use throughline_gpu::End;
 
     #[test]
     fn giving_way_is_no_fault_and_a_refusal_is() {
-        let of = |state| translate(SourceStatus { state, ..SourceStatus::default() }, true, &FORGIVEN);
+        let of = |state| described(SourceStatus { state, until: Some(7), ..SourceStatus::default() });
         assert!(of(State::Paused).is_up() && of(State::Busy).is_up());
+        assert_eq!((of(State::Paused).paused, of(State::Paused).paused_until), (Some(true), Some(7)));
+        assert_eq!((of(State::Running).paused, of(State::Running).paused_until), (Some(false), None));
         assert_eq!(of(State::NotPermitted).health, Health::Failing);
         assert_eq!(of(State::NoGpu).health, Health::NotHere);
         let status = SourceStatus {
@@ -83,7 +97,7 @@ mod tests {
             absent: [("hardware_busy", 8), ("unknown", 16)].into(),
             ..SourceStatus::default()
         };
-        assert_eq!(translate(status, true, &FORGIVEN).failed, 18);
+        assert_eq!(described(status).failed, 18);
     }
 
     #[test]

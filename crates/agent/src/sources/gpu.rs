@@ -8,7 +8,7 @@ use std::sync::Arc;
 use throughline_daemon::Seconds;
 use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, GpuConfig, GpuSource, SourceStatus, State, Vendor};
-use throughline_sample::catalogue::gpu_source_rank;
+use throughline_sample::catalogue::{OUTPUT_DISCARDED_BYTES, gpu_source_rank};
 
 /// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
@@ -98,8 +98,9 @@ fn begin(config: GpuConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
         (_, true) => Lists::Never,
         (_, false) => Lists::AnotherDoes,
     };
+    let name = config.vendor.name();
     let source = GpuSource::start(config, Arc::new(utc), start.records)?;
-    Ok(Box::new(Gpus { source, expected, processes }))
+    Ok(Box::new(Gpus { name, source, expected, processes }))
 }
 
 /// Who reports which processes are on the GPUs of a source.
@@ -114,6 +115,7 @@ enum Lists {
 }
 
 struct Gpus {
+    name: &'static str,
     source: GpuSource,
     /// Whether the configuration says that the library is there.
     expected: bool,
@@ -123,7 +125,7 @@ struct Gpus {
 impl Source for Gpus {
     fn status(&self) -> Status {
         // A counter that is left out because the configuration does not request it is no failure.
-        translate(self.source.status(), self.expected, &["pcie_counter_too_narrow"])
+        translate(self.name, self.source.status(), self.expected, &["pcie_counter_too_narrow"])
     }
 
     fn sample_now(&self) -> bool {
@@ -156,7 +158,7 @@ impl Source for Gpus {
 
 /// What a source of crate `gpu` says of itself. `expected`: a missing library is a fault. Reasons in `forgiven` for which
 /// something is absent are none.
-pub fn translate(status: SourceStatus, expected: bool, forgiven: &[&str]) -> Status {
+pub fn translate(name: &'static str, status: SourceStatus, expected: bool, forgiven: &[&str]) -> Status {
     let quiet = [
         End::LibraryMissing,
         End::LibraryUnusable,
@@ -186,12 +188,18 @@ pub fn translate(status: SourceStatus, expected: bool, forgiven: &[&str]) -> Sta
     Status {
         health,
         state: status.state.name().to_owned(),
-        settled: !matches!(status.state, State::Starting | State::Running | State::BackingOff),
+        // One that fails again and again without a reading in between has nothing to wait for.
+        settled: match status.state {
+            State::Starting | State::Running => false,
+            State::BackingOff => status.fruitless > 1,
+            _ => true,
+        },
         dropped: status.dropped_batches,
         failed,
         overruns: Some(status.overruns),
         round_seconds: (status.polls > 0).then_some(status.last_poll_seconds),
         reason: status.detail,
+        counts: vec![(name.into(), &OUTPUT_DISCARDED_BYTES, status.dropped_output_bytes)],
         ..Status::default()
     }
 }
@@ -208,7 +216,7 @@ mod tests {
             absent: [("not_supported", 3), ("forgiven", 9)].into(),
             ..SourceStatus::default()
         };
-        let status = translate(running, false, &["forgiven"]);
+        let status = translate(NAME, running, false, &["forgiven"]);
         assert!(status.is_up() && !status.settled);
         assert_eq!(status.failed, 5);
         let missing = SourceStatus {
@@ -216,9 +224,14 @@ mod tests {
             detail: Some("no library".into()),
             ..Default::default()
         };
-        let status = translate(missing.clone(), false, &[]);
+        let status = translate(NAME, missing.clone(), false, &[]);
         assert!(status.health == Health::NotHere && status.settled);
-        assert_eq!(translate(missing, true, &[]).health, Health::Failing, "its path was configured");
+        assert_eq!(translate(NAME, missing, true, &[]).health, Health::Failing, "its path was configured");
         assert_eq!(status.reason.as_deref(), Some("no library"));
+        let backing_off = |fruitless| {
+            let status = SourceStatus { state: State::BackingOff, fruitless, ..SourceStatus::default() };
+            translate(NAME, status, false, &[]).settled
+        };
+        assert_eq!([0, 1, 2].map(backing_off), [false, false, true], "then it is down, with an event");
     }
 }

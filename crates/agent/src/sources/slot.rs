@@ -3,8 +3,8 @@
 use super::{Health, Source, Status};
 use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
-    CONNECTED_RANKS, FAILED_READS, LAST_ROUND_SECONDS, MESSAGES_REJECTED, OVERRUNS, RECORDS_DISCARDED,
-    RUNNING_JOBS, SOURCE_UP,
+    CONNECTED_RANKS, FAILED_READS, LAST_ROUND_SECONDS, MESSAGES_REJECTED, OVERRUNS,
+    PAUSED_UNTIL_TIMESTAMP_SECONDS, RECORDS_DISCARDED, RUNNING_JOBS, SOURCE_PAUSED, SOURCE_UP,
 };
 use throughline_sample::wire::Event;
 
@@ -33,7 +33,8 @@ impl Slot {
         let now = (status.health, status.state);
         let before = self.reported.replace(now.clone());
         let is_update = match &before {
-            Some(before) => *before != now,
+            // What it does while it delivers is no update: a source that gives way sends its own events.
+            Some(before) => before.0 != now.0 || now.0 != Health::Up && *before != now,
             None => now.0 != Health::Up,
         };
         let (health, state) = now;
@@ -95,6 +96,14 @@ pub(super) fn report(metrics: &SelfMetrics, name: &'static str, status: &Status,
         if let Some(value) = value {
             metrics.set(name, metric, value);
         }
+    }
+    if let Some(paused) = status.paused {
+        metrics.set(name, &SOURCE_PAUSED, f64::from(u8::from(paused)));
+    }
+    match status.paused_until {
+        #[allow(clippy::cast_precision_loss)] // Exact to a microsecond.
+        Some(until) => metrics.set(name, &PAUSED_UNTIL_TIMESTAMP_SECONDS, until as f64 / 1e9),
+        None => metrics.unset(name, &PAUSED_UNTIL_TIMESTAMP_SECONDS),
     }
     if let Some(malformed) = status.malformed {
         metrics.set((name, "malformed"), &MESSAGES_REJECTED, number(malformed));

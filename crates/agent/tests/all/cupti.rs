@@ -1,6 +1,6 @@
 //! The real agent with CUPTI's doubles: what it finds, and how it gives way.
 
-use crate::bench::{Node, nvml_double};
+use crate::bench::{Agent, Node, nvml_double};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -100,4 +100,76 @@ fn a_jobs_prolog_takes_the_gpus_and_its_epilog_gives_them_back() {
     agent.wait_for(&["throughline_source_info{source=\"cupti\",state=\"paused\"} 1"]);
     slurm("epilog_slurmd", "throughline=profile");
     agent.wait_for(&[running]);
+}
+
+/// Kinds and texts of the events of CUPTI's source as a whole that the agent has sent.
+fn events(node: &Node) -> Vec<(String, String)> {
+    let batches = node.spooled();
+    let events = batches.into_iter().flat_map(|batch| batch.events);
+    let of_cupti = events.filter(|event| event.source == "cupti" && event.kind.starts_with("source."));
+    of_cupti.map(|event| (event.kind, event.text)).collect()
+}
+
+/// What the page has of the monitors.
+fn has_sums(agent: &Agent) -> bool {
+    agent.metrics().lines().any(|line| line.starts_with("throughline_gpu_pm_"))
+}
+
+const RUNNING: &str = "throughline_source_info{source=\"cupti\",state=\"running\"} 1";
+const SUMS: &str = "throughline_gpu_pm_nvlink_transmit_bytes_total";
+const UP: &str = "throughline_source_up{source=\"cupti\"} 1";
+
+#[test]
+fn a_pause_takes_the_series_away_and_is_one_event_at_each_end() {
+    let node = node("ampere-pm", "libcupti.so");
+    let mut agent = node.run();
+    agent.wait_for(&[RUNNING, SUMS, "throughline_source_paused{source=\"cupti\"} 0"]);
+    assert!(gpu(&node, &["pause", "--for", "600"]).0);
+    agent.wait_for(&[
+        "throughline_source_info{source=\"cupti\",state=\"paused\"} 1",
+        "throughline_source_paused{source=\"cupti\"} 1",
+        "throughline_paused_until_timestamp_seconds{source=\"cupti\"}",
+        UP,
+    ]);
+    assert!(!has_sums(&agent), "sums and peaks of before would be a rate of 0");
+    assert!(gpu(&node, &["resume"]).0);
+    let page = agent.wait_for(&[RUNNING, SUMS, "throughline_source_paused{source=\"cupti\"} 0", UP]);
+    assert!(!page.contains("throughline_paused_until"), "{page}");
+    agent.stop();
+    let events = events(&node);
+    let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["source.paused", "source.resumed"], "{events:?}");
+    assert!(events.iter().all(|(_, text)| text.contains("gpu pause")), "{events:?}");
+    assert!(events[1].1.starts_with("over after "), "{events:?}");
+}
+
+#[test]
+fn monitors_that_another_profiler_has_are_busy_and_no_idle_gpus() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu/scenarios/ampere-pm.scenario");
+    let text = std::fs::read_to_string(base).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("scenario");
+    let replace = |more: &str| {
+        std::fs::write(folder.path().join("new"), format!("{text}\n{more}")).unwrap();
+        std::fs::rename(folder.path().join("new"), &scenario).unwrap();
+    };
+    replace("");
+    let node = node("ampere-pm", "libcupti.so")
+        .with_variable("THROUGHLINE_NVML_SCENARIO", scenario.to_str().unwrap());
+    let mut agent = node.run();
+    agent.wait_for(&[RUNNING, SUMS]);
+    replace("fail pm_decode 26\nfail pm_enable 26\n");
+    agent.wait_for(&[
+        "throughline_source_info{source=\"cupti\",state=\"busy\"} 1",
+        "throughline_source_paused{source=\"cupti\"} 1",
+        UP,
+    ]);
+    assert!(!has_sums(&agent));
+    replace("");
+    agent.wait_for(&[RUNNING, SUMS, UP]);
+    agent.stop();
+    let events = events(&node);
+    let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["source.busy", "source.resumed"], "{events:?}");
+    assert!(events.iter().all(|(_, text)| text.contains("another profiler has the GPUs")), "{events:?}");
 }

@@ -52,7 +52,8 @@ pub fn text(status: &Status, server: &str) -> String {
     text.push_str(&sources(&here));
     let reasons = here.iter().filter_map(|source| Some((source, source.reason.as_ref()?)));
     for (source, reason) in reasons.take(REASONS_MAX) {
-        text.push_str(&folded(&format!("{} of {}: {reason}", source.source, source.instance)));
+        let when = spell(source, status.time_ms);
+        text.push_str(&folded(&format!("{} of {}: {when}{reason}", source.source, source.instance)));
     }
     for of_one in absent.chunk_by(|one, other| one.source == other.source) {
         text.push_str(&folded(&not_there(of_one)));
@@ -73,6 +74,17 @@ pub fn text(status: &Status, server: &str) -> String {
         text.push_str(&self::job(job, status.time_ms));
     }
     text
+}
+
+/// Since when a source is paused or busy, and how long that still lasts.
+fn spell(source: &Source, now_ms: i64) -> String {
+    #[allow(clippy::cast_precision_loss)] // Far below 2^53.
+    let seconds = |from: i64, to: i64| (to - from).max(0) as f64 / 1e3;
+    let Some(since) = source.since_ms else { return String::new() };
+    let left = source.until_ms.filter(|until| *until > now_ms);
+    let left =
+        left.map_or_else(String::new, |until| format!(", {} more at most", age(seconds(now_ms, until))));
+    format!("{} for {}{left}: ", source.state.word(), age(seconds(since, now_ms)))
 }
 
 /// How far history goes back, and what the next night takes of it.

@@ -297,12 +297,13 @@ mod tests {
             sources: vec![
                 source("n1", SourceState::Up, Some(1.0)),
                 source("n2", SourceState::UpWithoutRows, None),
+                source("n4", SourceState::Paused, Some(3600.0)),
                 absent,
             ],
             ..Status::default()
         };
         let text =
-            "Nothing is wrong: 2 sources of 2 origins report, all is delivered, nothing is lost or rejected.";
+            "Nothing is wrong: 3 sources of 3 origins report, all is delivered, nothing is lost or rejected.";
         assert_eq!(lines(&status), [text]);
         assert_eq!(lines(&Status::default()), [""; 0]);
     }

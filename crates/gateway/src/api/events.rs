@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
+use throughline_api::status::SourceState;
 use throughline_query::events::{self, Event, EventFilter};
 use throughline_query::time::now;
 
@@ -103,6 +104,10 @@ struct SourceResponse {
     age_seconds: Option<f64>,
     largest_gap_seconds: f64,
     is_silent: bool,
+    paused: Option<SourceState>,
+    reason: Option<String>,
+    since_ms: Option<i64>,
+    until_ms: Option<i64>,
     up: Option<bool>,
     expected: Option<i64>,
     read: Option<i64>,
@@ -121,7 +126,12 @@ pub async fn health(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
         newest_ms: source.newest,
         age_seconds: source.age_seconds,
         largest_gap_seconds: source.largest_gap_seconds,
-        is_silent: source.age_seconds.is_none_or(|age| age > source.largest_gap_seconds),
+        is_silent: source.pause.is_none()
+            && source.age_seconds.is_none_or(|age| age > source.largest_gap_seconds),
+        paused: source.pause.as_ref().map(|pause| pause.state),
+        since_ms: source.pause.as_ref().and_then(|pause| pause.since_ms),
+        until_ms: source.pause.as_ref().and_then(|pause| pause.until_ms),
+        reason: source.pause.and_then(|pause| pause.reason),
         up: source.is_up,
         expected: source.expected,
         read: source.read,

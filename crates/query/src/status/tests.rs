@@ -2,7 +2,7 @@
 
 use super::*;
 use std::time::SystemTime;
-use throughline_sample::catalogue::{Metric, RECORDS};
+use throughline_sample::catalogue::{Metric, PAUSED_UNTIL_TIMESTAMP_SECONDS, RECORDS, SOURCE_PAUSED};
 use throughline_sample::catalogue::{
     NVLINK_TRANSMIT_BYTES, PORT_DATA_TRANSMITTED_BYTES, TRANSMIT_DATA_BYTES,
 };
@@ -190,6 +190,51 @@ async fn an_empty_database_is_an_empty_report() {
     let (_, status) = written(Vec::new()).await;
     assert!(status.sources.is_empty() && status.delivery.is_empty() && status.jobs.is_empty());
     assert!((now() / 1_000_000 - status.time_ms).abs() < 3_600_000);
+}
+
+/// A node whose monitors have not been read for so long, by this event, as this metric confirms.
+fn pausing(name: &str, time: i64, ago: i64, kind: &str, paused: f64, until: Option<i64>) -> Batch {
+    let begun = time - ago * SECOND;
+    let round = wire::Coverage { time: begun, source: "cupti".into(), ..wire::Coverage::default() };
+    let mut self_stats =
+        vec![figure(time, "cupti", &SOURCE_UP, 1.0), figure(time, "cupti", &SOURCE_PAUSED, paused)];
+    let until = until.map(|seconds| (time + seconds * SECOND) as f64 / 1e9);
+    self_stats.extend(until.map(|until| figure(time, "cupti", &PAUSED_UNTIL_TIMESTAMP_SECONDS, until)));
+    let events = vec![event(begun, "cupti", kind, "job 7 has the GPUs")];
+    Batch { node: name.into(), coverage: vec![round], self_stats, events, ..Batch::default() }
+}
+
+#[tokio::test]
+async fn pauses_and_busy_monitors_are_states_and_never_silent() {
+    let time = now();
+    let (client, status) = written(vec![
+        pausing("begun", time, 20, "source.paused", 0.0, None),
+        pausing("minutes", time, 142, "source.paused", 1.0, Some(60)),
+        pausing("hour", time, 3600, "source.paused", 1.0, Some(82_800)),
+        pausing("taken", time, 3600, "source.busy", 1.0, None),
+        pausing("over", time, 20, "source.resumed", 1.0, None),
+        // Its agent was killed while it was paused, and another one reports that it reads.
+        pausing("restarted", time, 3600, "source.paused", 0.0, None),
+    ])
+    .await;
+    let state = |name: &str| {
+        let mut sources = status.sources.iter();
+        let one = sources.find(|one| one.instance == name && one.source == "cupti").unwrap();
+        let (since, until) = (one.since_ms.map(|ms| ms - time / 1_000_000), one.until_ms);
+        let rounded = |ms: i64| (ms + 500).div_euclid(1000);
+        (one.state, one.reason.as_deref(), since.map(rounded), until.map(|ms| rounded(ms - time / 1_000_000)))
+    };
+    let reason = Some("job 7 has the GPUs");
+    assert_eq!(state("begun"), (SourceState::Paused, reason, Some(-20), None));
+    assert_eq!(state("minutes"), (SourceState::Paused, reason, Some(-142), Some(60)));
+    assert_eq!(state("hour"), (SourceState::Paused, reason, Some(-3600), Some(82_800)));
+    assert_eq!(state("taken"), (SourceState::Busy, reason, Some(-3600), None));
+    assert_eq!(state("over"), (SourceState::Up, None, None, None));
+    assert_eq!(state("restarted"), (SourceState::Silent, None, None, None));
+    let sources = crate::events::sources(&client).await.unwrap();
+    let paused: Vec<&str> =
+        sources.iter().filter(|one| one.pause.is_some()).map(|one| one.instance.as_str()).collect();
+    assert_eq!(paused, ["begun", "hour", "minutes", "taken"]);
 }
 
 #[tokio::test]
