@@ -10,9 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::ExitStatus;
-use throughline_gpu::place::places;
 use throughline_gpu::{GpuConfig, SourceStatus, State, Vendor};
-use throughline_sample::wire::Batch;
+
+mod nvml;
+
+/// From one reading to the next.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Where distributions and vendors put libraries; a library in another place is set by its path.
 const LIBRARY_FOLDERS: [&str; 10] = [
@@ -94,23 +97,20 @@ pub async fn run(config: &Config, folders: &Folders, as_json: bool) -> anyhow::R
 /// What one of the libraries that are switched on gives, by reading once.
 async fn tried(config: &Config, settings: GpuConfig) -> anyhow::Result<Vec<Finding>> {
     let vendor = settings.vendor;
-    let mut readings = Readings::start(settings, Duration::from_secs(1))?;
+    let mut readings = Readings::start(settings, INTERVAL)?;
     let read = readings.next().await;
     let mut findings = match read {
         Ok(batch) if vendor == Vendor::Nvml => {
-            let mut findings = read_by_nvml(config, &readings.status(), &batch);
-            findings.push(match readings.processes().await {
-                Ok(count) => {
-                    finding("processes on GPUs", "nvml", Grade::Good, format!("listed, {count} now"))
-                }
-                Err(why) => finding("processes on GPUs", "nvml", Grade::Bad, format!("not listed: {why}"))
-                    .remedy("run the agent as root: the driver shows other users' processes to root only"),
-            });
+            // As the agent reads: a rate of GPM needs two samples.
+            let newest = readings.next().await.unwrap_or_else(|_| batch.clone());
+            let mut findings = nvml::findings(config, &readings.status(), &batch, &newest);
+            findings.push(nvml::processes(readings.processes().await));
             findings
         }
         Ok(batch) => {
             let text = format!("{} GPUs", batch.gpus.len());
-            vec![finding("library", vendor.name(), Grade::Good, text), links(vendor.name(), &batch)]
+            let links = nvml::links(vendor.name(), &batch, &[]);
+            vec![finding("library", vendor.name(), Grade::Good, text)].into_iter().chain(links).collect()
         }
         Err(status) => vec![unread(vendor, &status)],
     };
@@ -129,99 +129,6 @@ fn unread(vendor: Vendor, status: &SourceStatus) -> Finding {
     };
     // The reason ends in the remedy already.
     finding("library", vendor.name(), grade, why(status))
-}
-
-/// How many links there are, and whether all are up.
-fn links(source: &'static str, batch: &Batch) -> Finding {
-    let (all, active) = batch
-        .gpu_link_infos
-        .iter()
-        .fold((0, 0), |(all, active), link| (all + 1, active + u32::from(link.active)));
-    match (all, active) {
-        (0, _) => finding("links", source, Grade::Absent, "these GPUs have no links to other devices"),
-        (all, active) if all == active => finding("links", source, Grade::Good, format!("{all}, all up")),
-        (all, active) => {
-            finding("links", source, Grade::Bad, format!("{all}, {} of them down", all - active))
-                .remedy("see `throughline-agent gpu topo --physical`; partitioned GPUs have their links off")
-        }
-    }
-}
-
-/// What NVML reads, and what not.
-fn read_by_nvml(config: &Config, status: &SourceStatus, batch: &Batch) -> Vec<Finding> {
-    let known = |version: &Option<String>| version.clone().unwrap_or_else(|| "of unknown version".to_owned());
-    let library = format!(
-        "driver {}, NVML {}, {} GPUs",
-        known(&status.driver_version),
-        known(&status.library_version),
-        status.gpus
-    );
-    let mut findings = vec![finding("library", "nvml", Grade::Good, library)];
-    if status.unreadable_gpus > 0 {
-        let text = match status.unreadable_gpus {
-            1 => "1 GPU can't be read".to_owned(),
-            several => format!("{several} GPUs can't be read"),
-        };
-        let remedy = "look at the kernel's log for Xid lines, and at permissions of /dev/nvidia*";
-        findings.push(finding("GPUs", "nvml", Grade::Bad, text).remedy(remedy));
-    }
-    findings.push(links("nvml", batch));
-    findings.push(pcie(config, batch));
-    for coverage in &batch.coverage {
-        let mut reasons: Vec<_> = coverage.reasons.iter().collect();
-        reasons.sort();
-        // These two are reported above.
-        for (reason, count) in reasons
-            .into_iter()
-            .filter(|(reason, _)| *reason != "link_inactive" && *reason != "pcie_counter_too_narrow")
-        {
-            let text = format!("{count} of {} values are absent: {reason}", coverage.expected);
-            let remedy = match reason.as_str() {
-                "no_permission" => "run the agent as root, or give its user access to /dev/nvidia*",
-                "not_supported" => {
-                    "these GPUs, or this driver, do not have them (with ECC off, some error counters)"
-                }
-                _ => "see nvidia-smi on this node",
-            };
-            let grade = if reason == "not_supported" { Grade::Absent } else { Grade::Bad };
-            findings.push(finding("values", "nvml", grade, text).remedy(remedy));
-        }
-    }
-    let here = places(&config.sysfs.root, batch.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
-    findings.push(match (here.gpus.len(), here.adapters.len()) {
-        (0, _) => finding("place on the node", "sysfs", Grade::Absent, "sysfs does not show these GPUs")
-            .remedy("in a container, mount the host's /sys and set sysfs.root"),
-        (gpus, adapters) => finding(
-            "place on the node",
-            "sysfs",
-            Grade::Good,
-            format!("{gpus} GPUs, {adapters} InfiniBand adapters"),
-        ),
-    });
-    findings
-}
-
-fn pcie(config: &Config, batch: &Batch) -> Finding {
-    let by_gpm = batch.gpu_pcie.iter().any(|sample| sample.source == throughline_gpu::convert::SOURCE_GPM);
-    if by_gpm {
-        return finding("PCIe bytes", "nvml_gpm", Grade::Good, format!("of {} GPUs", batch.gpu_pcie.len()));
-    }
-    if !batch.gpu_pcie.is_empty() {
-        return finding("PCIe bytes", "nvml", Grade::Good, format!("of {} GPUs", batch.gpu_pcie.len()));
-    }
-    let narrow =
-        batch.coverage.iter().any(|coverage| coverage.reasons.contains_key("pcie_counter_too_narrow"));
-    if narrow && !config.nvml.unfold_pcie {
-        let remedy = if config.nvml.gpm {
-            "these GPUs have no GPM (Hopper and later have it): set nvml.unfold_pcie = true"
-        } else {
-            "remove nvml.gpm = false on Hopper and later, else set nvml.unfold_pcie = true"
-        };
-        let text = "left out: the counters have 32 bits and wrap within a second";
-        return finding("PCIe bytes", "nvml", Grade::Absent, text).remedy(remedy);
-    }
-    finding("PCIe bytes", "nvml", Grade::Bad, "not one GPU gives them")
-        .remedy("see the values that are absent")
 }
 
 /// Whether users other than root may use the GPU's performance monitor: CUPTI and GPM need that.

@@ -78,8 +78,10 @@ impl Readings {
                     | State::LibraryUnusable
                     | State::DriverUnavailable
                     | State::NoGpu
+                    | State::NotPermitted
+                    | State::NotSupported
                     | State::Wedged
-            );
+            ) || status.fruitless > 0;
             // A reading that came between the two looks is taken first.
             if (settled || Instant::now() >= deadline) && self.records.is_empty() {
                 return Err(Box::new(status));

@@ -46,6 +46,8 @@ fn name(device: &Device) -> String {
         Device::Gpu(index) => format!("GPU {index}"),
         Device::Cpu(place) => at("CPU", place),
         Device::Switch(place) => at("switch", place),
+        // Only what has a place is known not to be here.
+        Device::Unknown(place) if place.is_empty() => "unknown".to_owned(),
         Device::Unknown(place) => at("elsewhere", place),
     }
 }
@@ -246,5 +248,11 @@ mod tests {
     fn numbers_that_follow_one_another_are_written_as_a_range() {
         assert_eq!(ranges(&[0, 1, 2, 3, 5, 8, 9]), "0-3, 5, 8, 9");
         assert_eq!(ranges(&[7]), "7");
+    }
+
+    #[test]
+    fn an_end_that_nobody_knows_is_not_said_to_be_elsewhere() {
+        assert_eq!(name(&Device::Unknown(String::new())), "unknown");
+        assert_eq!(name(&Device::Unknown("00000000:07:00.0".into())), "elsewhere 00000000:07:00.0");
     }
 }
