@@ -10,6 +10,7 @@ import { TimeBar } from '../shell/time.tsx'
 import { counted, jobName, moment, rate } from '../text.ts'
 import { jobPath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
+import { NodeEvents } from './events.tsx'
 import { NvlinkMetrics } from './metrics.tsx'
 import { Adapters, LogicalLinks } from './tables.tsx'
 import { verdicts } from './verdict.ts'
@@ -68,6 +69,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
           </div>
         </MaybeStale>
       )}
+      <NodeEvents name={name} at={at} />
       {data && data.logical.length > 0 && <NvlinkMetrics data={data} query={query} preferences={preferences} />}
       {rates.data && (
         <MaybeStale live={rates}>
