@@ -268,7 +268,13 @@ ORDER BY s.rank, d.rank"
     let table = format!(
         "SELECT r.rank AS \"Rank\", r.host AS \"Node\", t.elapsed_seconds / nullif(t.observed_seconds, 0) AS \"In MPI\",
        t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
-       (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM internal.gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
+       (SELECT string_agg(coalesce('GPU ' || w.index || ' partition ', 'GPU ') || g.index, ', ' ORDER BY coalesce(w.index, g.index), g.index)
+        FROM unnest(r.gpu_uuids) u (uuid)
+        CROSS JOIN LATERAL (SELECT i.index, i.parent_gpu_id FROM internal.gpu i JOIN internal.gpu_key k ON k.id = i.gpu_id
+                            WHERE k.uuid = u.uuid AND k.node_id = r.node_id AND i.valid_from <= coalesce(r.end_time, now())
+                            ORDER BY i.valid_from DESC LIMIT 1) g
+        LEFT JOIN LATERAL (SELECT i.index FROM internal.gpu i WHERE i.gpu_id = g.parent_gpu_id AND i.valid_from <= coalesce(r.end_time, now())
+                           ORDER BY i.valid_from DESC LIMIT 1) w ON true) AS \"GPUs\",
        array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port::text AS \"Port\"
 FROM (SELECT DISTINCT ON (rank) * FROM internal.job_ranks({JOB}) ORDER BY rank, start_time DESC) r
 LEFT JOIN public.mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}

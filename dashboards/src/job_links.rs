@@ -20,7 +20,7 @@ fn nodes_of_job() -> String {
 pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     let nvlink = by_busiest(
         &nvlink_rates(&format!(
-            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM internal.gpu WHERE valid_to IS NULL AND node_id = {}))",
+            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM internal.gpu WHERE parent_gpu_id IS NULL AND node_id = {}))",
             nodes_of_job()
         )),
         "link_name",

@@ -51,7 +51,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
         "SELECT 'GPU ' || g.index AS __text, g.uuid AS __value
 FROM internal.gpu g
 JOIN internal.node_key n ON n.id = g.node_id
-WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
+WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND n.name = ${node:sqlstring}
 ORDER BY g.index",
     )
     .menu("metric", "NVLink metric", "What the chart of NVLinks shows", &metrics)
@@ -72,7 +72,8 @@ ORDER BY g.index",
 
 fn topology(dashboard: Dashboard, site: &Site) -> Dashboard {
     let unfold = |title: &str, links: &str| to(NODE, title, &[("node", "${node}"), ("links", links)]);
-    let gpus = "SELECT count(*) AS \"GPUs\", max(g.name) AS \"Model\",
+    let gpus = "SELECT count(*) AS \"GPUs\", count(*) FILTER (WHERE g.is_lost) AS \"Lost\", max(g.name) AS \"Model\",
+       (SELECT count(*) FROM internal.gpu p WHERE p.valid_to IS NULL AND p.parent_gpu_id IS NOT NULL AND p.node_id = g.node_id) AS \"Partitions\",
        (SELECT count(*) FROM internal.gpu_link l JOIN internal.gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
         WHERE l.valid_to IS NULL AND l.active AND o.node_id = g.node_id) AS \"NVLink ends up\",
        (SELECT count(*) FROM internal.gpu_link l JOIN internal.gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
@@ -80,7 +81,7 @@ fn topology(dashboard: Dashboard, site: &Site) -> Dashboard {
        (SELECT count(*) FROM internal.host_port_key h WHERE h.node_id = g.node_id) AS \"Adapter ports\"
 FROM internal.gpu g
 JOIN internal.node_key n ON n.id = g.node_id
-WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
+WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND n.name = ${node:sqlstring}
 GROUP BY g.node_id";
     let logical = "SELECT source || ' ' || source_id AS \"From\", destination AS \"To\", sum(physical_link_count)::bigint AS \"Links\",
        sum(link_capacity)::bigint AS \"Capacity\"
@@ -137,7 +138,7 @@ fn by_menu() -> String {
   FROM (SELECT time, gpu_id, link, source, epoch, CASE ${{metric:sqlstring}}{errors} END AS value
         FROM public.nvlink_link_readings($__timeFrom(), $__timeTo())
         WHERE {GPUS} AND ${{metric:sqlstring}} LIKE '%errors') c
-  JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
+  JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
   WHERE c.value IS NOT NULL
   WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
 )
@@ -160,10 +161,13 @@ fn gpu_links(dashboard: Dashboard, site: &Site) -> Dashboard {
     let table = format!(
         "SELECT r.gpu_index AS \"GPU\", r.link AS \"Link\", max(coalesce('GPU ' || o.index || ' link ' || l.remote_link, l.remote_type)) AS \"To\",
        {} AS \"Sent\", {} AS \"Received\", max(r.speed_bytes_per_second) AS \"Link speed\",
-       {} AS \"Sending\", {} AS \"Receiving\", r.gpu AS \"UUID\"
+       {} AS \"Sending\", {} AS \"Receiving\",
+       nullif(count(*) FILTER (WHERE r.is_above_speed), 0) AS \"Above its speed\", r.gpu AS \"UUID\"
 FROM {} r
-LEFT JOIN internal.gpu_link l ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_to IS NULL
-LEFT JOIN internal.gpu o ON o.gpu_id = l.remote_gpu_id AND o.valid_to IS NULL
+LEFT JOIN internal.gpu_link l
+  ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_from <= r.time AND (l.valid_to IS NULL OR l.valid_to > r.time)
+LEFT JOIN internal.gpu o
+  ON o.gpu_id = l.remote_gpu_id AND o.valid_from <= r.time AND (o.valid_to IS NULL OR o.valid_to > r.time)
 GROUP BY r.gpu_index, r.gpu, r.link
 ORDER BY 7 DESC NULLS LAST, 1, 2
 LIMIT 200",
@@ -195,7 +199,7 @@ LIMIT 200",
         .panel(
             Panel::table(12, "NVLinks",
                 "Mean rate of each physical NVLink in the time range against the link's own speed in one \
-                 direction.", (24, 9))
+                 direction. Above its speed: readings in which more was counted than the link can carry.", (24, 9))
                 .rows(&table)
                 .field("GPU", &[FieldDisplay::Unit(TEXT), FieldDisplay::Links(only.clone())])
                 .field("Link", &[FieldDisplay::Unit(TEXT)])

@@ -17,7 +17,7 @@ fn links() -> String {
   SELECT gpu_id, link, {} AS utilisation, {} AS sent
   FROM {}
   WHERE gpu_id = ANY (ARRAY(SELECT g.gpu_id FROM internal.gpu g JOIN internal.node_key n ON n.id = g.node_id
-                            WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}))
+                            WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND n.name = ${{node:sqlstring}}))
   GROUP BY 1, 2
 ), ends AS (
   SELECT l.gpu_id, l.link, g.uuid AS near, l.active, l.remote_link, l.speed_bytes_per_second AS speed,
@@ -52,7 +52,7 @@ fn adapters() -> String {
   GROUP BY 1
 ), adapters AS (
   SELECT h.device, h.port, r.utilisation, r.sent, p.remote_guid, p.remote_description, p.remote_port,
-         EXISTS (SELECT FROM internal.gpu g WHERE g.valid_to IS NULL AND g.node_id = h.node_id AND h.device = ANY (g.nearest_hcas)) AS is_near
+         EXISTS (SELECT FROM internal.gpu g WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND g.node_id = h.node_id AND h.device = ANY (g.nearest_hcas)) AS is_near
   FROM internal.host_port_key h
   JOIN internal.node_key n ON n.id = h.node_id
   LEFT JOIN adapter_rates r ON r.host_port_id = h.id
@@ -95,11 +95,11 @@ pub fn nodes(site: &Site) -> String {
 used AS (
   SELECT near AS id, max(utilisation) AS utilisation, sum(sent) AS sent FROM ends GROUP BY near
 ), circles AS (
-  SELECT g.uuid AS id, 'GPU ' || g.index AS title, g.name AS subtitle, u.utilisation, u.sent
+  SELECT g.uuid AS id, 'GPU ' || g.index AS title, CASE WHEN g.is_lost THEN 'lost' ELSE g.name END AS subtitle, u.utilisation, u.sent
   FROM internal.gpu g
   JOIN internal.node_key n ON n.id = g.node_id
   LEFT JOIN used u ON u.id = g.uuid
-  WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
+  WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND n.name = ${{node:sqlstring}}
   UNION ALL
   SELECT DISTINCT far, CASE remote_type WHEN 'switch' THEN 'NVSwitch' WHEN 'gpu' THEN 'GPU elsewhere' ELSE remote_type END, far,
          NULL::float8, NULL::float8
@@ -159,7 +159,7 @@ SELECT g.uuid || ' near ' || d.device, g.uuid, 'adapter ' || d.device, 'PCIe', '
 FROM internal.gpu g
 JOIN internal.node_key n ON n.id = g.node_id
 CROSS JOIN LATERAL unnest(g.nearest_hcas) d (device)
-WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
+WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND n.name = ${{node:sqlstring}}
   AND EXISTS (SELECT FROM internal.host_port_key h WHERE h.node_id = g.node_id AND h.device = d.device)
 UNION ALL
 SELECT DISTINCT 'host near ' || a.device, 'host', 'adapter ' || a.device, 'PCIe', 'no GPU is near', 1::float8, '{idle}', '4 4'

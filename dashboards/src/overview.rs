@@ -210,7 +210,7 @@ LIMIT 20",
   ) ports
   GROUP BY 1
 )
-SELECT n.name AS \"Node\", (SELECT count(*) FROM internal.gpu g WHERE g.node_id = n.node_id AND g.valid_to IS NULL) AS \"GPUs\",
+SELECT n.name AS \"Node\", (SELECT count(*) FROM internal.gpu g WHERE g.node_id = n.node_id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL) AS \"GPUs\",
        v.utilisation AS \"Busiest NVLink\", v.sent AS \"Sent over NVLink\", h.utilisation AS \"Busiest port\"
 FROM internal.node n
 LEFT JOIN nvlink v ON v.node_name = n.name

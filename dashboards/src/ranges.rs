@@ -118,7 +118,7 @@ fn windows([windows, minutes]: [&str; 2], columns: &str, condition: &str) -> Str
 pub fn nvlink_rates(condition: &str) -> String {
     let columns =
         "transmit_bytes_per_second, receive_bytes_per_second, transmit_utilisation, receive_utilisation,
-           speed_bytes_per_second";
+           speed_bytes_per_second, is_above_speed";
     format!(
         "(
     SELECT time, gpu_id, gpu, node_name, gpu_index, link, link_name, interval_seconds, {columns}
@@ -135,7 +135,7 @@ pub fn nvlink_rates(condition: &str) -> String {
     ) m
     JOIN internal.gpu_key k ON k.id = m.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND g.valid_from <= m.time AND (g.valid_to IS NULL OR g.valid_to > m.time)
     WHERE m.rank = m.best
   )",
         from_readings("nvlink_counters"),

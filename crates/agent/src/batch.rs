@@ -59,6 +59,7 @@ macro_rules! precious {
             nodes,
             gpus,
             gpu_link_infos,
+            gpu_survey_marks,
             jobs,
             job_ranks,
             job_comms,

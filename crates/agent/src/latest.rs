@@ -16,7 +16,7 @@ use throughline_host::convert::SOURCE as SYSFS;
 use throughline_host::sysfs::{Text, Tree};
 use throughline_sample::catalogue::{NVLINK_HEALTH, NVLINK_UP, Table, by_id, gpu_source_rank};
 use throughline_sample::row_rules::DEFAULT;
-use throughline_sample::wire::{Batch, Event, GpuInfo, GpuLinkInfo, RowRules, SelfStat, Values};
+use throughline_sample::wire::{Batch, Event, GpuInfo, GpuLinkInfo, RowRules, SelfStat, SurveyedGpu, Values};
 
 /// Counters of another source begin elsewhere, so that a series which went over to them would jump: another one takes its
 /// place only after so long a silence, longer than the time that rates are made over.
@@ -259,20 +259,39 @@ impl Inner {
         }
     }
 
-    /// What there is comes whole, of each source: what it lacks is not there any more.
+    /// A survey is complete, of each source: what it lacks is not there any more, or does not answer.
     fn forget_gpus(&mut self, batch: &Batch) {
-        if batch.gpus.is_empty() {
-            return;
+        for mark in &batch.gpu_survey_marks {
+            let here: BTreeMap<&str, &SurveyedGpu> =
+                mark.gpus.iter().map(|gpu| (gpu.uuid.as_str(), gpu)).collect();
+            self.gpus.retain(|uuid, gpu| gpu.source != mark.source || here.contains_key(uuid.as_str()));
+            let gone: BTreeSet<String> = self
+                .links
+                .iter()
+                .filter(|(_, seen)| is_of(&seen.value.source, &mark.source))
+                .map(|((gpu, _), _)| gpu)
+                .chain(
+                    self.pcie
+                        .iter()
+                        .filter(|(_, seen)| is_of(&seen.value.source, &mark.source))
+                        .map(|(gpu, _)| gpu),
+                )
+                .filter(|gpu| !here.contains_key(gpu.as_str()))
+                .cloned()
+                .collect();
+            self.links.retain(|(gpu, _), _| !gone.contains(gpu));
+            self.link_health.retain(|(gpu, _, _), _| !gone.contains(gpu));
+            self.pcie.retain(|gpu, _| !gone.contains(gpu));
+            // CUPTI samples the GPUs that NVML lists.
+            if mark.source == NVML {
+                self.pm.retain(|gpu, _| here.contains_key(gpu.as_str()));
+            }
+            let Self { gpus, link_infos, .. } = self;
+            link_infos.retain(|(gpu, link), _| {
+                let links = here.get(gpu.as_str()).map(|found| &found.links);
+                gpus.contains_key(gpu) && links.is_none_or(|links| links.contains(link))
+            });
         }
-        let sources: BTreeSet<&str> = batch.gpus.iter().map(|gpu| gpu.source.as_str()).collect();
-        let here: BTreeSet<&str> = batch.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let links: BTreeSet<(&str, u32)> =
-            batch.gpu_link_infos.iter().map(|link| (link.gpu_uuid.as_str(), link.link)).collect();
-        self.gpus.retain(|uuid, gpu| !sources.contains(gpu.source.as_str()) || here.contains(uuid.as_str()));
-        let Self { gpus, link_infos, .. } = self;
-        link_infos.retain(|(gpu, link), _| {
-            gpus.contains_key(gpu) && (!here.contains(gpu.as_str()) || links.contains(&(gpu.as_str(), *link)))
-        });
     }
 
     /// A round reads all that its source has: what it lacks could not be read.
@@ -387,6 +406,20 @@ impl Expose for LastValues {
         }
         for gpu in inner.gpus.values() {
             let index = gpu.index.to_string();
+            if !gpu.parent_uuid.is_empty() {
+                let labels = [
+                    ("gpu", gpu.parent_uuid.as_str()),
+                    ("index", &index),
+                    ("name", &gpu.name),
+                    ("partition", &gpu.uuid),
+                ];
+                page.info(
+                    "throughline_gpu_partition_info",
+                    "A partition (MIG) of a GPU of this node.",
+                    &labels,
+                );
+                continue;
+            }
             let labels = [
                 ("gpu", gpu.uuid.as_str()),
                 ("index", &index),

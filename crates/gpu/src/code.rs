@@ -43,6 +43,8 @@ impl Code {
     pub const DUPLICATE_UUID: Self = Self(u32::MAX - 2);
     /// Ours, not NVML's: a 32-bit PCIe counter that nobody reads often enough to unfold.
     pub const PCIE_COUNTER_TOO_NARROW: Self = Self(u32::MAX - 1);
+    /// Ours, too: a value that is no number, or more than can have passed.
+    pub const IMPLAUSIBLE: Self = Self(u32::MAX - 3);
 
     /// The reason under which a value that failed so is counted; a fixed set, fit for a label.
     #[must_use]
@@ -81,6 +83,7 @@ impl Code {
             30 => "reset_type_not_supported",
             999 => "unknown",
             0xffff_fffd => "duplicate_uuid",
+            0xffff_fffc => "implausible",
             0xffff_fffe => "pcie_counter_too_narrow",
             0xffff_ffff => "not_answered",
             _ => "other",

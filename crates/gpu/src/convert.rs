@@ -3,8 +3,7 @@
 //! A value that could not be read is absent, with a counted reason. Counters that went backwards begin a new
 //! epoch, so that no rate spans a driver reload or a reset.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
@@ -12,9 +11,16 @@ use throughline_sample::wire;
 use crate::code::Code;
 use crate::duplicates::{DUPLICATE_UUID, DuplicateUuids};
 use crate::field;
-use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
+use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, Poll, RawField, Survey};
 use crate::slowed::SlowdownCauses;
 use crate::xid::{self, XidReports};
+
+use counting::{Advance, Counting, Doubt, IMPLAUSIBLE, Reading};
+
+mod counting;
+mod inventory;
+
+pub use inventory::Inventory;
 
 /// The name of this source in records.
 pub const SOURCE: &str = "nvml";
@@ -70,41 +76,12 @@ struct GpuMemory {
     source: &'static str,
     links: Counting,
     pcie: Counting,
+    /// Whether the sampler refuses what GPM has, since an event of it.
+    refuses_pcie: bool,
     /// Sampler and restart that the PCIe sums belong to.
     pcie_origin: (u64, u64),
     up: HashMap<u32, bool>,
     slowed: SlowdownCauses,
-}
-
-/// The epoch of a group of counters and their last values.
-#[derive(Default)]
-struct Counting {
-    epoch: Option<i64>,
-    last: HashMap<(u32, u32), u64>,
-}
-
-impl Counting {
-    /// Takes the counters read at `time` in; true if they began anew.
-    fn advance(&mut self, time: i64, counters: impl Iterator<Item = ((u32, u32), u64)>) -> bool {
-        let mut fresh = Vec::new();
-        let mut backwards = false;
-        for (key, value) in counters {
-            backwards |= self.last.get(&key).is_some_and(|last| value < *last);
-            fresh.push((key, value));
-        }
-        if backwards {
-            self.last.clear();
-        }
-        self.last.extend(fresh);
-        if backwards || self.epoch.is_none() {
-            self.epoch = Some(time);
-        }
-        backwards
-    }
-
-    fn restart(&mut self) {
-        *self = Self::default();
-    }
 }
 
 /// What one poll became.
@@ -136,44 +113,15 @@ impl Converter {
         self.sampler += 1;
     }
 
-    /// Takes a survey in; true if it differs from the last one.
-    pub fn survey(&mut self, survey: &Survey) -> bool {
-        let changed = self.survey.as_ref() != Some(survey);
-        if changed {
-            let before = self.survey.replace(survey.clone());
-            let is_here = |gpu: &GpuSurvey| survey.gpus.iter().any(|found| found.uuid == gpu.uuid);
-            for gone in before.into_iter().flat_map(|before| before.gpus).filter(|gpu| !is_here(gpu)) {
-                if self.lost.insert(gone.uuid.clone(), gone.clone()).is_none() {
-                    self.unreported.push(gone);
-                }
-            }
-            self.gpus.retain(|uuid, _| survey.gpus.iter().any(|gpu| gpu.uuid == *uuid));
-        }
-        changed
-    }
-
-    /// The records of what there is, from the last survey.
-    #[must_use]
-    pub fn inventory(&self) -> (Vec<wire::GpuInfo>, Vec<wire::GpuLinkInfo>) {
-        let Some(survey) = &self.survey else { return Default::default() };
-        let parts =
-            |gpu: &'_ GpuSurvey| gpu.parts.iter().map(|part| part_info(gpu, part)).collect::<Vec<_>>();
-        let here = || survey.gpus.iter().filter(|gpu| !self.lost.contains_key(&gpu.uuid));
-        let gpus = here().flat_map(|gpu| std::iter::once(gpu_info(gpu)).chain(parts(gpu))).collect();
-        let links = here().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
-        let mut batch = wire::Batch { gpus, ..wire::Batch::default() };
-        self.sign(&mut batch);
-        (batch.gpus, links.collect())
-    }
-
     /// Puts the source's name into all records that have none of their own yet.
     fn sign(&self, batch: &mut wire::Batch) {
         let gpus = batch.gpus.iter_mut().map(|record| &mut record.source);
+        let marks = batch.gpu_survey_marks.iter_mut().map(|record| &mut record.source);
         let links = batch.gpu_links.iter_mut().map(|record| &mut record.source);
         let pcie = batch.gpu_pcie.iter_mut().map(|record| &mut record.source);
         let events = batch.events.iter_mut().map(|record| &mut record.source);
         let coverage = batch.coverage.iter_mut().map(|record| &mut record.source);
-        let all = gpus.chain(links).chain(pcie).chain(events).chain(coverage);
+        let all = gpus.chain(marks).chain(links).chain(pcie).chain(events).chain(coverage);
         all.filter(|name| name.is_empty()).for_each(|name| self.source.clone_into(name));
     }
 
@@ -227,7 +175,7 @@ impl Converter {
             .events
             .extend(seconds.map(|text| event(&GpuSurvey::default(), time, DUPLICATE_UUID, "warning", text)));
         let gone = std::mem::take(&mut self.unreported);
-        converted.batch.events.extend(gone.iter().map(|gpu| lost_event(gpu, time, "is not listed any more")));
+        converted.batch.events.extend(gone.iter().map(|gpu| lost_event(gpu, time, inventory::UNIDENTIFIED)));
         let failed: u64 = converted.absent.values().sum();
         converted.batch.coverage.push(wire::Coverage {
             time,
@@ -258,18 +206,53 @@ fn lost_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
     event(gpu, time, GPU_LOST, "error", text)
 }
 
+/// Speeds of the links of a GPU that are known, bytes per second.
+fn speeds(gpu: &GpuSurvey) -> BTreeMap<u32, u64> {
+    let known = |link: &LinkSurvey| Some((link.link, link.speed_megabytes_per_second?));
+    gpu.links.iter().filter_map(known).map(|(link, speed)| (link, speed.saturating_mul(1_000_000))).collect()
+}
+
+/// The counters of one GPU's links: each by its own speed, errors too, since a link has no more of them than bytes.
+fn counters<'r>(gpu: &GpuSurvey, raw: &'r GpuPoll) -> impl Iterator<Item = ((u32, u32), Reading)> + use<'r> {
+    let speeds = speeds(gpu);
+    raw.link_fields.iter().filter_map(move |value| {
+        let (link, metric, factor) = link_metric(value)?;
+        let reading = Reading::new(value.unsigned().ok()?, speeds.get(&link).copied(), factor);
+        Some(((link, metric.id), reading))
+    })
+}
+
+/// Events of what became of a group of counters; `name` is what one of them is of, `unit` the bytes of one.
+fn report(
+    (gpu, time): (&GpuSurvey, i64),
+    what: &str,
+    advance: &Advance,
+    name: impl Fn((u32, u32)) -> (String, u64),
+    into: &mut ConvertedPoll,
+) {
+    if advance.began {
+        into.batch.events.push(reset_event(gpu, time, what));
+    }
+    if let Some((key, doubt)) = advance.doubts {
+        let (name, unit) = name(key);
+        into.batch.events.push(implausible_event(gpu, time, &name, doubt, unit));
+    }
+}
+
 /// Converts the links of one GPU; gives the number of values read.
 fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into: &mut ConvertedPoll) -> u64 {
     if gpu.links.is_empty() {
         return 0;
     }
-    let counters = raw.link_fields.iter().filter_map(|value| {
-        let (link, metric, _) = link_metric(value)?;
-        Some(((link, metric.id), value.unsigned().ok()?))
-    });
-    if memory.links.advance(time, counters) {
-        into.batch.events.push(reset_event(gpu, time, link_kind(memory.source)));
-    }
+    let advance = memory.links.advance(time, raw.links_monotonic_nanoseconds, counters(gpu, raw));
+    let source = memory.source;
+    let name = |(link, metric): (u32, u32)| {
+        let of = |value: &RawField| link_metric(value).filter(|(at, of, _)| (*at, of.id) == (link, metric));
+        let (_, metric, unit) =
+            raw.link_fields.iter().find_map(of).unwrap_or((link, &catalogue::NVLINK_UP, 1));
+        (format!("{} of {}", metric.name, link_name(source, link)), unit)
+    };
+    report((gpu, time), link_kind(source), &advance, name, into);
     let mut by_link: BTreeMap<u32, wire::Values> = BTreeMap::new();
     let mut read = health(raw, &mut by_link, into);
     let up = link_states(gpu, raw, time, memory, into);
@@ -281,7 +264,8 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
     }
     for value in &raw.link_fields {
         let Some((link, metric, factor)) = link_metric(value) else { continue };
-        match value.unsigned() {
+        let believed = advance.values.get(&(link, metric.id)).copied();
+        match believed.unwrap_or_else(|| value.unsigned()) {
             Ok(number) => {
                 by_link.entry(link).or_default().put(metric, number.wrapping_mul(factor));
                 read += 1;
@@ -417,11 +401,17 @@ fn pcie(
     if std::mem::replace(&mut memory.pcie_origin, origin) != origin {
         memory.pcie.restart();
     }
-    let counters =
-        raw.pcie_fields.iter().filter_map(|value| Some(((0, value.field), value.unsigned().ok()?)));
-    if memory.pcie.advance(time, counters) {
-        into.batch.events.push(reset_event(gpu, time, "PCIe"));
+    let counters = raw.pcie_fields.iter().filter_map(|value| {
+        Some(((0, value.field), Reading::new(value.unsigned().ok()?, gpu.pcie_bytes_per_second, 1)))
+    });
+    let mut advance = memory.pcie.advance(time, raw.pcie_monotonic_nanoseconds, counters);
+    // The sampler judges what it sums up itself.
+    let is_refused = raw.pcie_fields.iter().any(|value| Code(value.code) == Code::IMPLAUSIBLE);
+    if is_refused && !memory.refuses_pcie {
+        advance.doubts.get_or_insert(((0, field::PCIE_TX_BYTES), Doubt { rise: None, nanoseconds: 0 }));
     }
+    memory.refuses_pcie = is_refused;
+    report((gpu, time), "PCIe", &advance, |_| ("bytes over PCIe".to_owned(), 1), into);
     let mut values = wire::Values::default();
     let mut read = 0;
     for value in &raw.pcie_fields {
@@ -430,7 +420,8 @@ fn pcie(
             field::PCIE_RX_BYTES => &catalogue::PCIE_RECEIVE_BYTES,
             _ => continue,
         };
-        match value.unsigned() {
+        let believed = advance.values.get(&(0, value.field)).copied();
+        match believed.unwrap_or_else(|| value.unsigned()) {
             Ok(number) => {
                 values.put(metric, number);
                 read += 1;
@@ -473,6 +464,22 @@ fn reset_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
     event(gpu, time, "counter.cleared", "info", text)
 }
 
+fn implausible_event(gpu: &GpuSurvey, time: i64, name: &str, doubt: Doubt, unit: u64) -> wire::Event {
+    let seconds = doubt.nanoseconds as f64 / 1e9;
+    let what = match doubt.rise {
+        Some(rise) => format!(
+            "rose by {} within {seconds:.1} s, more than twice what can pass",
+            rise.saturating_mul(unit)
+        ),
+        None => "has a value that is no count".to_owned(),
+    };
+    let text = format!(
+        "{name} of GPU {} ({}) {what}: such readings are left out, counted as {IMPLAUSIBLE}",
+        gpu.index, gpu.uuid
+    );
+    event(gpu, time, "counter.implausible", "warning", text)
+}
+
 fn event(gpu: &GpuSurvey, time: i64, kind: &str, severity: &str, text: String) -> wire::Event {
     wire::Event {
         time,
@@ -482,47 +489,6 @@ fn event(gpu: &GpuSurvey, time: i64, kind: &str, severity: &str, text: String) -
         text,
         gpu_uuid: gpu.uuid.clone(),
         ..wire::Event::default()
-    }
-}
-
-fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
-    wire::GpuInfo {
-        uuid: gpu.uuid.clone(),
-        index: gpu.index,
-        name: gpu.name.clone(),
-        pci_bus_id: gpu.pci_bus_id.clone(),
-        source: String::new(),
-        link_count: u32::try_from(gpu.links.len()).unwrap_or(u32::MAX),
-        ..wire::GpuInfo::default()
-    }
-}
-
-/// A partition, as a device of its own under its GPU. It has no links: the GPU's are off while it is partitioned.
-fn part_info(gpu: &GpuSurvey, part: &PartSurvey) -> wire::GpuInfo {
-    wire::GpuInfo {
-        uuid: part.uuid.clone(),
-        index: part.index,
-        name: part.name.clone(),
-        pci_bus_id: gpu.pci_bus_id.clone(),
-        source: String::new(),
-        parent_uuid: gpu.uuid.clone(),
-        ..wire::GpuInfo::default()
-    }
-}
-
-fn link_info(survey: &Survey, gpu: &GpuSurvey, link: &LinkSurvey) -> wire::GpuLinkInfo {
-    let remote_pci = link.remote_pci_bus_id.clone().unwrap_or_default();
-    let remote = survey.gpus.iter().find(|other| !remote_pci.is_empty() && other.pci_bus_id == remote_pci);
-    wire::GpuLinkInfo {
-        gpu_uuid: gpu.uuid.clone(),
-        link: link.link,
-        active: link.active,
-        version: link.version,
-        speed_bytes_per_second: link.speed_megabytes_per_second.map(|speed| speed.saturating_mul(1_000_000)),
-        remote_type: remote_type_name(link.remote_type).to_owned(),
-        remote_gpu_uuid: remote.map(|gpu| gpu.uuid.clone()).unwrap_or_default(),
-        remote_pci_bus_id: remote_pci,
-        remote_link: link.remote_link,
     }
 }
 

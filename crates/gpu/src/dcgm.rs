@@ -103,10 +103,15 @@ calls! {
     }
 }
 
+/// No link or slot carries as much in one direction, bytes per second: a rate above it is none.
+const FASTEST: f64 = 1e12;
+
 /// A rate summed up.
 #[derive(Clone, Copy, Default)]
 struct Sum {
-    bytes: f64,
+    bytes: u64,
+    /// What is left below a whole byte.
+    rest: f64,
     /// Of the last value, microseconds; `None` before the first.
     time: Option<i64>,
 }
@@ -117,7 +122,10 @@ impl Sum {
         if let Some(last) = self.time
             && time > last
         {
-            self.bytes += rate * (time - last) as f64 / 1e6;
+            let grown = rate * (time - last) as f64 / 1e6 + self.rest;
+            // Not negative, and far below 2^64.
+            self.bytes = self.bytes.wrapping_add(grown as u64);
+            self.rest = grown.fract();
         }
         self.time = Some(self.time.map_or(time, |last| last.max(time)));
     }
@@ -286,6 +294,7 @@ impl Reader for DcgmReader {
                 let code = match (read, value.rate()) {
                     (Err(code), _) => code,
                     (Ok(()), None) => Code::NO_DATA,
+                    (Ok(()), Some(rate)) if rate > FASTEST => Code::IMPLAUSIBLE,
                     (Ok(()), Some(rate)) => {
                         sum.add(rate, value.time);
                         Code::SUCCESS
@@ -296,7 +305,7 @@ impl Reader for DcgmReader {
                     scope,
                     code: code.0,
                     value_type: value_type::UNSIGNED_LONG_LONG,
-                    bits: sum.bytes as u64,
+                    bits: sum.bytes,
                 };
                 match field.checked_sub(NVLINK_FIRST) {
                     Some(at) => {
@@ -328,11 +337,11 @@ mod tests {
     fn a_rate_counts_for_the_time_since_the_last_value_and_once() {
         let mut sum = Sum::default();
         sum.add(100.0, 5_000_000);
-        assert_eq!(sum.bytes, 0.0, "nothing is known of the time before");
+        assert_eq!(sum.bytes, 0, "nothing is known of the time before");
         sum.add(100.0, 7_000_000);
         sum.add(100.0, 7_000_000);
         sum.add(300.0, 6_000_000);
-        assert_eq!(sum.bytes, 200.0, "the same value, or an older one, adds nothing");
+        assert_eq!(sum.bytes, 200, "the same value, or an older one, adds nothing");
     }
 
     #[test]

@@ -157,6 +157,9 @@ pub struct GpuSurvey {
     /// Whether GPM answers, as NVML's code; absent where it was not to be used.
     #[prost(uint32, optional, tag = "10")]
     pub gpm: Option<u32>,
+    /// Whether there may be more partitions, which could not be read.
+    #[prost(bool, tag = "8")]
+    pub has_unread_parts: bool,
 }
 
 /// One partition of a GPU: NVIDIA's MIG.

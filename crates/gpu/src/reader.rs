@@ -26,8 +26,9 @@ pub trait Reader {
     /// it allocates nothing.
     fn poll(&mut self, poll: &mut Poll);
 
-    /// Whether a GPU answers that the last survey could not read: another survey finds it. Asked after each poll.
-    fn has_returned(&mut self) -> bool {
+    /// Whether another survey would find more or fewer GPUs: one answers that the last one could not read, or the library lists
+    /// another number. Looked at after each poll.
+    fn has_changed(&mut self) -> bool {
         false
     }
 

@@ -17,7 +17,7 @@ use nix::sys::{prctl, signal::Signal};
 use nix::unistd;
 
 use crate::bounds;
-use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
+use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind, Survey};
 use crate::nvml::NvmlOptions;
 use crate::poll::{LinkStates, is_answered, monotonic_nanoseconds};
 use crate::privileges;
@@ -167,6 +167,16 @@ fn problem(out: &mut FrameWriter<File>, kind: ProblemKind, text: String) -> io::
     out.write(&Frame { body: Some(Body::Problem(Problem { kind: kind.into(), text })) })
 }
 
+/// What a survey has found that ended in such a problem; `None` where that is not known.
+fn nothing_found(kind: ProblemKind) -> Option<Survey> {
+    match kind {
+        ProblemKind::NoGpu => Some(Survey::default()),
+        // GPUs are listed, and none of them can be identified.
+        ProblemKind::Unreadable => Some(Survey { gpus: Vec::new(), unreadable: 1 }),
+        _ => None,
+    }
+}
+
 /// The loop of surveys and polls.
 fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWriter<File>) -> io::Result<()> {
     out.write(&Frame { body: Some(Body::Hello(reader.hello())) })?;
@@ -181,14 +191,19 @@ fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWrit
         if survey_due || schedule.survey_is_due() {
             match reader.survey() {
                 Ok(found) => out.write(&Frame { body: Some(Body::Survey(found)) })?,
-                Err((kind, text)) => return problem(out, kind, text),
+                Err((kind, text)) => {
+                    if let Some(found) = nothing_found(kind) {
+                        out.write(&Frame { body: Some(Body::Survey(found)) })?;
+                    }
+                    return problem(out, kind, text);
+                }
             }
             schedule.surveyed();
         }
         let Some(Body::Poll(poll)) = &mut frame.body else { return Ok(()) };
         reader.poll(poll);
         poll.overruns = schedule.overruns;
-        survey_due = states.changed(poll) || reader.has_returned();
+        survey_due = states.changed(poll) || reader.has_changed();
         empty_polls = if is_answered(poll) { 0 } else { empty_polls + 1 };
         out.write(&frame)?;
         if empty_polls >= EMPTY_POLLS_BEFORE_GIVING_UP {

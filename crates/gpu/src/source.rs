@@ -176,7 +176,10 @@ impl Kind for Readings {
 
     fn started(&mut self) {
         self.converter.new_sampler();
-        self.inventory_reported = None;
+        // A node without a GPU is looked at each minute.
+        if !self.converter.has_no_gpu() {
+            self.inventory_reported = None;
+        }
     }
 
     fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind {
@@ -237,6 +240,18 @@ impl Readings {
             tracing::info!(source, gpus, links, unreadable = survey.unreadable, "GPUs found");
             self.inventory_reported = None;
         }
+        // Nothing is polled where there is none: what was there ends with this.
+        if self.converter.has_no_gpu() && self.is_inventory_due() {
+            let batch = self.converter.nothing_here(outlet.utc(monotonic_nanoseconds()));
+            if outlet.send(batch) {
+                self.inventory_reported = Some(Instant::now());
+            }
+        }
+    }
+
+    fn is_inventory_due(&self) -> bool {
+        self.config.reports_inventory
+            && self.inventory_reported.is_none_or(|reported| reported.elapsed() >= INVENTORY_REPEAT)
     }
 
     fn poll(&mut self, poll: &Poll, is_reading: bool, outlet: &Outlet) {
@@ -246,13 +261,20 @@ impl Readings {
         {
             self.inventory_reported = None;
         }
-        let repeat = self.config.reports_inventory
-            && self.inventory_reported.is_none_or(|reported| reported.elapsed() >= INVENTORY_REPEAT);
+        let repeat = self.is_inventory_due();
         if repeat {
-            let (mut gpus, links) = self.converter.inventory();
-            let here = place::places(&self.config.sysfs, gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
-            here.note(&mut gpus);
-            (converted.batch.gpus, converted.batch.gpu_link_infos) = (gpus, links);
+            // Before all that this poll has read.
+            let begin = poll
+                .gpus
+                .iter()
+                .map(|gpu| gpu.links_monotonic_nanoseconds.min(gpu.pcie_monotonic_nanoseconds))
+                .min();
+            let time = outlet.utc(begin.unwrap_or_else(monotonic_nanoseconds));
+            let mut inventory = self.converter.inventory(time);
+            let places = inventory.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str());
+            let here = place::places(&self.config.sysfs, places);
+            here.note(&mut inventory.gpus);
+            inventory.into_batch(&mut converted.batch);
         }
         {
             // Before its records: who has them is to find it running.

@@ -16,6 +16,7 @@ enum {
 	GPU_IS_LOST = 15,
 };
 
+bool is_initialised(void);
 /* The GPU of a handle, or the code to answer. */
 unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index);
 /* The partition of a handle, or NULL. */

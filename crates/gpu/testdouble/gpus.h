@@ -35,7 +35,8 @@ struct process {
 };
 
 struct gpu {
-	bool present, lost, state_field, gpm, ecc;
+	bool present, lost, state_field, gpm, gpm_is_given, ecc;
+	double gpm_given[2]; /* MiB a second, sent and received */
 	unsigned c2c, c2c_mbps;
 	struct part parts[MAX_PARTS];
 	char uuid[80], name[64], pci[32], chip[16];

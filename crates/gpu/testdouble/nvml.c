@@ -41,20 +41,11 @@ struct process_info {
 };
 _Static_assert(sizeof(struct process_info) == 24, "layout of nvmlProcessInfo_t");
 
-static unsigned initialised;
-/* Handles are addresses in here; those of an earlier initialisation are not valid any more. */
-static char handles[2][MAX_GPUS];
-static unsigned generation;
-
 #ifndef WITHOUT_FIELDS
 EXPORT unsigned nvmlDeviceGetFieldValues(void *device, int count, struct field_value *values);
 #endif
-EXPORT unsigned nvmlInit_v2(void);
-EXPORT unsigned nvmlShutdown(void);
 EXPORT unsigned nvmlSystemGetDriverVersion(char *version, unsigned length);
 EXPORT unsigned nvmlSystemGetNVMLVersion(char *version, unsigned length);
-EXPORT unsigned nvmlDeviceGetCount_v2(unsigned *count);
-EXPORT unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
 EXPORT unsigned nvmlDeviceGetUUID(void *device, char *uuid, unsigned length);
 EXPORT unsigned nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *state);
 EXPORT unsigned nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *generation);
@@ -67,40 +58,6 @@ EXPORT unsigned nvmlDeviceGetNvLinkVersion(void *device, unsigned link, unsigned
 EXPORT unsigned nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, struct pci_info *pci);
 EXPORT unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type);
 #endif
-
-/* Handles of partitions are addresses in here. */
-static char part_handles[MAX_GPUS][MAX_PARTS];
-
-void *part_handle(int gpu, int part)
-{
-	return &part_handles[gpu][part];
-}
-
-const struct part *part_of(void *device)
-{
-	long at = (char *)device - part_handles[0];
-	if (at < 0 || at >= MAX_GPUS * MAX_PARTS)
-		return NULL;
-	const struct part *part = &scenario_now()->gpus[at / MAX_PARTS].parts[at % MAX_PARTS];
-	return part->present ? part : NULL;
-}
-
-/* The GPU of a handle, or the code to answer. */
-unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
-{
-	struct scenario *now = scenario_now();
-	if (!initialised)
-		return UNINITIALIZED;
-	long at = (char *)device - handles[generation % 2];
-	if (at < 0 || at >= MAX_GPUS || !now->gpus[at].present)
-		return INVALID_ARGUMENT;
-	if (now->gpus[at].lost)
-		return GPU_IS_LOST;
-	*gpu = &now->gpus[at];
-	if (index)
-		*index = (int)at;
-	return scenario_failure(call);
-}
 
 static unsigned link_of(void *device, unsigned number, const char *call, struct link **link)
 {
@@ -129,66 +86,21 @@ static unsigned text(char *into, unsigned length, unsigned needed, const char *f
 	return SUCCESS;
 }
 
-unsigned nvmlInit_v2(void)
-{
-	struct scenario *now = scenario_now();
-	unsigned code = scenario_failure("init");
-	if (now->print[0]) {
-		puts(now->print);
-		fflush(stdout);
-	}
-	if (code == SUCCESS && initialised++ == 0)
-		generation++;
-	return code;
-}
-
-unsigned nvmlShutdown(void)
-{
-	if (!initialised)
-		return UNINITIALIZED;
-	initialised--;
-	return SUCCESS;
-}
-
 unsigned nvmlSystemGetDriverVersion(char *version, unsigned length)
 {
-	return initialised ? text(version, length, VERSION_SIZE, scenario_now()->driver) : UNINITIALIZED;
+	return is_initialised() ? text(version, length, VERSION_SIZE, scenario_now()->driver) : UNINITIALIZED;
 }
 
 unsigned nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
-	return initialised ? text(version, length, VERSION_SIZE, scenario_now()->nvml) : UNINITIALIZED;
-}
-
-unsigned nvmlDeviceGetCount_v2(unsigned *count)
-{
-	struct scenario *now = scenario_now();
-	if (!initialised)
-		return UNINITIALIZED;
-	if (!count)
-		return INVALID_ARGUMENT;
-	*count = 0;
-	for (int i = 0; i < MAX_GPUS; i++)
-		*count += now->gpus[i].present;
-	return scenario_failure("count");
-}
-
-unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
-{
-	struct scenario *now = scenario_now();
-	if (!initialised)
-		return UNINITIALIZED;
-	if (!device || index >= MAX_GPUS || !now->gpus[index].present)
-		return INVALID_ARGUMENT;
-	*device = &handles[generation % 2][index];
-	return now->gpus[index].lost ? GPU_IS_LOST : scenario_failure("handle");
+	return is_initialised() ? text(version, length, VERSION_SIZE, scenario_now()->nvml) : UNINITIALIZED;
 }
 
 unsigned nvmlDeviceGetUUID(void *device, char *uuid, unsigned length)
 {
 	struct gpu *gpu = NULL;
 	const struct part *part = part_of(device);
-	if (initialised && part)
+	if (is_initialised() && part)
 		return text(uuid, length, UUID_SIZE, part->uuid);
 	unsigned code = gpu_of(device, "uuid", &gpu, NULL);
 	return code == SUCCESS ? text(uuid, length, UUID_SIZE, gpu->uuid) : code;
@@ -256,7 +168,7 @@ unsigned nvmlDeviceGetName(void *device, char *name, unsigned length)
 {
 	struct gpu *gpu = NULL;
 	const struct part *part = part_of(device);
-	if (initialised && part)
+	if (is_initialised() && part)
 		return text(name, length, NAME_SIZE, part->name);
 	unsigned code = gpu_of(device, "name", &gpu, NULL);
 	return code == SUCCESS ? text(name, length, NAME_SIZE, gpu->name) : code;
@@ -400,6 +312,20 @@ static uint64_t reported(int index, const struct field_value *value, uint64_t ot
 	return found;
 }
 
+/* A byte counter has what the scenario gives it, whatever it counted. */
+static void override(int index, struct field_value *value)
+{
+	bool is_small = value->type == TYPE_UINT;
+	uint64_t number = is_small ? value->value.small : value->value.large;
+	uint64_t given = reported(index, value, number);
+	if (given == number)
+		return;
+	if (is_small)
+		small(value, (unsigned)given);
+	else
+		large(value, given);
+}
+
 static unsigned c2c_field(const struct gpu *gpu, int index, struct field_value *value)
 {
 	if (value->field == 170) {
@@ -491,6 +417,8 @@ unsigned nvmlDeviceGetFieldValues(void *device, int count, struct field_value *v
 			value->code = NOT_SUPPORTED;
 		if (value->code == SUCCESS)
 			value->code = family == FAMILY_PCIE ? pcie_field(gpu, value) : link_field(gpu, index, family, value);
+		if (value->code == SUCCESS && (family == FAMILY_KIB || family == FAMILY_BYTES || family == FAMILY_PCIE))
+			override(index, value);
 	}
 	return SUCCESS;
 }

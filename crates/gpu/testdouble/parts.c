@@ -17,6 +17,7 @@ struct metric {
 
 struct sample {
 	bool taken;
+	const struct gpu *gpu;
 	uint64_t transmitted, received;
 	int64_t at;
 };
@@ -132,7 +133,7 @@ unsigned nvmlGpmSampleGet(void *device, struct sample *sample)
 		return INVALID_ARGUMENT;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	*sample = (struct sample){true, counter_value(&gpu->pcie_tx), counter_value(&gpu->pcie_rx),
+	*sample = (struct sample){true, gpu, counter_value(&gpu->pcie_tx), counter_value(&gpu->pcie_rx),
 				  (int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
 	return SUCCESS;
 }
@@ -149,6 +150,8 @@ unsigned nvmlGpmMetricsGet(struct metrics_get *request)
 						  : request->second->received - request->first->received;
 		metric->code = metric->id == 20 || metric->id == 21 ? SUCCESS : NOT_SUPPORTED;
 		metric->value = (double)bytes / (1024.0 * 1024.0) / seconds;
+		if (request->second->gpu->gpm_is_given)
+			metric->value = request->second->gpu->gpm_given[metric->id == 20 ? 0 : 1];
 	}
 	return SUCCESS;
 }

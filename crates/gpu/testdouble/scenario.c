@@ -86,6 +86,29 @@ static bool changed(void)
 	return file_count == 0;
 }
 
+/* The GPUs before the file was read again. */
+static struct gpu before[MAX_GPUS];
+
+void adopt_counters(struct gpu *gpu)
+{
+	const struct gpu *old = &before[gpu - scenario.gpus];
+	if (!old->uuid[0] || strcmp(old->uuid, gpu->uuid) == 0)
+		return;
+	/* One that was not there begins at 0. */
+	static const struct gpu none;
+	const struct gpu *from = &none;
+	for (int i = 0; i < MAX_GPUS; i++)
+		if (strcmp(before[i].uuid, gpu->uuid) == 0)
+			from = &before[i];
+	gpu->pcie_tx = from->pcie_tx;
+	gpu->pcie_rx = from->pcie_rx;
+	gpu->polls = from->polls;
+	for (int l = 0; l < MAX_LINKS; l++) {
+		gpu->links[l].tx = from->links[l].tx;
+		gpu->links[l].rx = from->links[l].rx;
+	}
+}
+
 /* Evicts all but the counters and how often they were read: those go on. */
 static void begin_again(void)
 {
@@ -103,6 +126,7 @@ static void begin_again(void)
 						      .bits = 64};
 		}
 		strcpy(stored.chip, "GH100");
+		before[i] = *gpu;
 		*gpu = stored;
 	}
 	strcpy(scenario.driver, "0.0");

@@ -26,10 +26,13 @@
  *       tx_rate=B rx_rate=B             bytes per second of CLOCK_MONOTONIC from now on
  *       tx_step=B rx_step=B             bytes added before each reading, for exact tests
  *       replay=N recovery=N crc=N       error counters
+ *       tx_jump=B rx_jump=B             added now, each time that the file is read
  *       bits=N                          counters wrap after so many bits (in their own unit)
  *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
- *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C, 0 unless reported; 74 to 81, link 0:
- *                                     nanoseconds in which the GPU was slowed down, not supported unless reported)
+ *   gpm N_GPU SENT RECEIVED           what GPM answers in the place of what passed, MiB a second; nan and 1e300 are values, too
+ *   field N_GPU N_LINK FIELD VALUE    this field has this value (byte counters of links and PCIe, whatever they counted; NVLink 5's
+ *                                     errors and of C2C, 0 unless reported; 74 to 81, link 0: nanoseconds in which the GPU was
+ *                                     slowed down, not supported unless reported)
  *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
@@ -39,6 +42,7 @@
  *                                     pm_enable, pm_config, pm_start, pm_decode
  *                                     (of one GPU: na N_GPU * 9001 enable, 9002 decode, 9003 links)
  *   lost N_GPU                        every call with this GPU answers 15
+ *   gone N_GPU                        the GPU is not listed any more, and later ones have lower indices; calls with it answer 15
  *   xid N_GPU NUMBER                  the driver reports this Xid, once; later ones stand below
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS [WHOSE] | hang POLLS [WHOSE]   abort, or never return, in the reading after POLLS ones (of GPU 0);

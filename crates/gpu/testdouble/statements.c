@@ -161,6 +161,8 @@ static bool counter_key(struct counter *tx, struct counter *rx, const char *key,
 		counter->base = number(value);
 		counter->since = monotonic();
 		counter->reads = 0;
+	} else if (is(key, "_jump")) {
+		counter->base += number(value);
 	} else if (is(key, "_rate")) {
 		counter->rate = number(value);
 	} else if (is(key, "_step")) {
@@ -195,8 +197,11 @@ static void read_gpu(char *rest)
 	for (int i = first; i <= last; i++)
 		scenario.gpus[i].present = true;
 	while ((key = pair(&rest, &value)))
-		for (int i = first; i <= last; i++)
+		for (int i = first; i <= last; i++) {
 			gpu_key(&scenario.gpus[i], i, first != last, key, value);
+			if (is(key, "uuid"))
+				adopt_counters(&scenario.gpus[i]);
+		}
 }
 
 static void read_links(char *rest, bool traffic)
@@ -279,6 +284,22 @@ static void read_value(char *rest)
 	value->value = number(to ? to : "");
 }
 
+/* What GPM answers in the place of what passed: text, so that it may be no number. */
+static void read_gpm(char *rest)
+{
+	int first, last;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	const char *sent = word(&rest), *received = word(&rest);
+	if (!sent || !received)
+		refuse("gpm needs two values");
+	for (int i = first; i <= last; i++) {
+		struct gpu *gpu = &scenario.gpus[i];
+		gpu->gpm_is_given = true;
+		gpu->gpm_given[0] = strtod(sent, NULL);
+		gpu->gpm_given[1] = strtod(received, NULL);
+	}
+}
+
 static void read_fault(const char *kind, char *rest)
 {
 	int first, last, first_link, last_link;
@@ -308,6 +329,10 @@ static void read_fault(const char *kind, char *rest)
 		range(word(&rest), MAX_GPUS, &first, &last);
 		for (int i = first; i <= last; i++)
 			scenario.gpus[i].lost = true;
+	} else if (is(kind, "gone")) {
+		range(word(&rest), MAX_GPUS, &first, &last);
+		for (int i = first; i <= last; i++)
+			scenario.gpus[i].present = false;
 	} else { /* after */
 		char *polls = word(&rest);
 		unsigned after = (unsigned)number(polls ? polls : "");
@@ -373,7 +398,9 @@ void read_line(char *line, const char *path, void (*include)(const char *path))
 		read_part(rest);
 	else if (is(kind, "field"))
 		read_value(rest);
-	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "xid") || is(kind, "after"))
+	else if (is(kind, "gpm"))
+		read_gpm(rest);
+	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "gone") || is(kind, "xid") || is(kind, "after"))
 		read_fault(kind, rest);
 	else
 		read_single(kind, rest, path, include);

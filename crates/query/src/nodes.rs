@@ -15,8 +15,10 @@ use tokio_postgres::{Client, Row};
 pub struct HostSummary {
     /// Its name.
     pub name: String,
-    /// GPUs, partitions not counted.
+    /// GPUs, partitions not counted, and those that are lost.
     pub gpus: i64,
+    /// GPUs that are there and do not answer.
+    pub lost_gpus: i64,
     /// Adapters of InfiniBand.
     pub adapters: i64,
     /// When it booted, milliseconds.
@@ -55,6 +57,8 @@ pub struct Gpu {
     pub nearest_adapters: Option<Vec<String>>,
     /// The GPU that it is a partition of.
     pub parent: Option<String>,
+    /// It is there and does not answer.
+    pub is_lost: bool,
 }
 
 /// An NVLink, by its end at a GPU.
@@ -129,9 +133,10 @@ pub async fn list(
     limit: i64,
 ) -> Result<Vec<HostSummary>, Error> {
     let sql = "SELECT k.name,
-                      (SELECT count(*) FROM internal.gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
-                      (SELECT count(DISTINCT device) FROM internal.host_port_key p WHERE p.node_id = k.id), n.boot_time
+                      o.gpus, (SELECT count(DISTINCT device) FROM internal.host_port_key p WHERE p.node_id = k.id), n.boot_time, o.lost
                FROM internal.node_key k LEFT JOIN internal.node n ON n.node_id = k.id AND n.valid_to IS NULL
+               CROSS JOIN LATERAL (SELECT count(*) AS gpus, count(*) FILTER (WHERE g.is_lost) AS lost FROM internal.gpu g
+                                   WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL) o
                WHERE (n.node_id IS NOT NULL OR EXISTS (SELECT FROM internal.gpu g WHERE g.node_id = k.id)
                       OR EXISTS (SELECT FROM internal.host_port_key p WHERE p.node_id = k.id))
                  AND ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
@@ -142,6 +147,7 @@ pub async fn list(
         gpus: row.get(1),
         adapters: row.get(2),
         boot: row.get::<_, Option<SystemTime>>(3).map(milliseconds),
+        lost_gpus: row.get(4),
     };
     Ok(rows.iter().map(listed).collect())
 }
@@ -171,7 +177,7 @@ pub async fn hosts(client: &Client, names: &[&str], at: QueryTime) -> Result<Vec
 /// The database's.
 pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
-        "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid
+        "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid, g.is_lost
          FROM internal.gpu g LEFT JOIN internal.gpu_key p ON p.id = g.parent_gpu_id
          WHERE g.node_id = ANY($1) AND {} ORDER BY g.node_id, g.index, g.uuid",
         at.valid("g")
@@ -187,6 +193,7 @@ pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<G
         numa_node: row.get(6),
         nearest_adapters: row.get(7),
         parent: row.get(8),
+        is_lost: row.get(9),
     };
     Ok(rows.iter().map(gpu).collect())
 }

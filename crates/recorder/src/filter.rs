@@ -38,7 +38,7 @@ macro_rules! of_nodes {
 /// Calls `$apply!` with the kinds of record that have no time of their own: they count from when they were written.
 macro_rules! timeless {
     ($apply:ident) => {
-        $apply!(nodes Nodes, gpus Gpus, gpu_link_infos GpuLinkInfos, jobs Jobs, job_ranks JobRanks)
+        $apply!(nodes Nodes, gpus Gpus, gpu_link_infos GpuLinkInfos, gpu_survey_marks GpuSurveyMarks, jobs Jobs, job_ranks JobRanks)
     };
 }
 
@@ -95,6 +95,7 @@ kinds!(
     nodes Nodes,
     gpus Gpus,
     gpu_link_infos GpuLinkInfos,
+    gpu_survey_marks GpuSurveyMarks,
     jobs Jobs,
     job_ranks JobRanks,
 );
@@ -160,6 +161,7 @@ impl Filter {
         batch.job_ranks.retain(|rank| is_written_within && is_job(&rank.job_key));
         batch.gpus.retain(|gpu| is_written_within && is_device(&gpu.uuid));
         batch.gpu_link_infos.retain(|link| is_written_within && is_device(&link.gpu_uuid));
+        batch.gpu_survey_marks.retain(|mark| is_within(mark.time) && is_any);
         batch.nodes.retain(|_| is_written_within && is_any);
     }
 }

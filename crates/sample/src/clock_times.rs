@@ -103,6 +103,7 @@ clock_times! {
     NodeInfo: [boot_time] [];
     GpuInfo: [] [];
     GpuLinkInfo: [] [];
+    GpuSurveyMark: [time] [];
     Job: [] [start, end, seen];
     JobRank: [] [start, end];
     JobComm: [time] [epoch];

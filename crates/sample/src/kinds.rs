@@ -13,6 +13,7 @@ macro_rules! record_kinds {
             nodes,
             gpus,
             gpu_link_infos,
+            gpu_survey_marks,
             jobs,
             job_ranks,
             job_comms,

@@ -561,6 +561,8 @@ CREATE TABLE internal.fabric_attribute (
 );
 CREATE UNIQUE INDEX fabric_attribute_current ON internal.fabric_attribute (fabric_id) WHERE (valid_to IS NULL);
 
+-- GPUs of hosts and their partitions. A survey that is complete ends what it lacks; a GPU that does not answer is lost,
+-- a row of its own until it answers or is gone.
 CREATE TABLE internal.gpu (
     gpu_id bigint NOT NULL,
     uuid text NOT NULL,
@@ -578,12 +580,15 @@ CREATE TABLE internal.gpu (
     numa_node integer,
     -- InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.
     nearest_hcas text[],
+    -- Whether it is there and does not answer.
+    is_lost boolean NOT NULL DEFAULT false,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     FOREIGN KEY (parent_gpu_id) REFERENCES internal.gpu_key(id)
 );
 CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
+CREATE INDEX gpu_of_node ON internal.gpu (node_id);
 
 -- GPUs as nodes report them: one that was moved to another node has a key of each.
 CREATE TABLE internal.gpu_key (
@@ -682,8 +687,8 @@ CREATE TABLE internal.gpu_pm_counters (
     -- Samples of this GPU's performance monitor that the sums hold. Cumulative since epoch. Unit: count. Origin:
     -- cuptiPmSamplingGetCounterDataInfo.
     samples bigint,
-    -- Samples of this GPU's performance monitor that held no number: the first one, now and then. Cumulative since
-    -- epoch. Unit: count. Origin: cuptiProfilerHostEvaluateToGpuValues.
+    -- Samples of this GPU's performance monitor that held no number (the first one, now and then) or more than any
+    -- GPU carries. Cumulative since epoch. Unit: count. Origin: cuptiProfilerHostEvaluateToGpuValues.
     void_samples bigint,
     -- Times the buffer of this GPU's performance monitor was full, so that samples were lost. Cumulative since
     -- epoch. Unit: count. Origin: cuptiPmSamplingDecodeData.
@@ -2481,16 +2486,17 @@ COMMENT ON FUNCTION internal.is_barred IS
     'Whether a node is barred, so that nothing that it claimed counts. With a time: whether what it claimed then counts not; what '
     'came after a certificate was barred by its serial number is of another certificate of that node.';
 
--- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
+-- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0. NULL of NULL without STRICT: a
+-- function that is STRICT is not part of the plan, and is called for each row.
 CREATE OR REPLACE FUNCTION public.counter_increase(before bigint, after bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN after >= before THEN after - before
             ELSE (after - before) + 9223372036854775807 + 1 END;
 COMMENT ON FUNCTION public.counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';
 
 CREATE OR REPLACE FUNCTION public.counter_rate(before bigint, after bigint, interval_seconds double precision)
 RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN public.counter_increase(before, after) / nullif(interval_seconds, 0);
 COMMENT ON FUNCTION public.counter_rate IS 'Increase of a counter per second; NULL where the interval is 0 or a reading is missing.';
 
@@ -4032,8 +4038,10 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN internal.gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
+    -- As it was then.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    LEFT JOIN internal.gpu_link l
+        ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_from <= p.time AND (l.valid_to IS NULL OR l.valid_to > p.time)
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
@@ -4043,6 +4051,63 @@ COMMENT ON FUNCTION public.nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
     'its bytes in the range the first by gpu_source_rank. is_above_speed marks a utilisation above 1, see '
     'ib_port_rates.';
+
+CREATE OR REPLACE FUNCTION internal.nvlink_metrics_id("time" timestamptz, gpu_id bigint, link integer) RETURNS numeric
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (extract(epoch FROM "time") * 1000000)::bigint * 1099511627776::numeric + gpu_id * 64 + link;
+COMMENT ON FUNCTION internal.nvlink_metrics_id IS
+    'The id of a row of nvlink_metrics: the reading''s own, and greater for a later one. A GPU has less than 64 links.';
+
+CREATE OR REPLACE FUNCTION public.nvlink_metrics_between(since timestamptz, until timestamptz DEFAULT now(), node text DEFAULT NULL)
+RETURNS TABLE (
+    id numeric, link_id integer, node_name text, source_name text, source_port integer, source_id integer, dest_name text,
+    dest_port integer, dest_id integer, added_on timestamptz, data_sent bigint, data_recv bigint,
+    data_sent_rate double precision, data_recv_rate double precision)
+LANGUAGE plpgsql STABLE
+SET search_path = '' SET jit = off SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+    gap interval;
+BEGIN
+    SELECT b.gap INTO gap FROM internal.row_gap('gpu', since, until) b;
+    -- Planned with these times: no other chunk is opened.
+    RETURN QUERY
+    SELECT internal.nvlink_metrics_id(c.time, k.id, (u.position - 1)::integer),
+           (u.position - 1)::integer, n.name, g.name || ' ' || g.index, (u.position - 1)::integer, g.index,
+           coalesce(r.name || ' ' || r.index, l.remote_type), l.remote_link, r.index, c.time, u.sent, u.received,
+           public.counter_rate(u.sent_before, u.sent, c.seconds), public.counter_rate(u.received_before, u.received, c.seconds)
+    FROM internal.node_key n
+    JOIN internal.gpu_key k ON k.node_id = n.id
+    CROSS JOIN LATERAL (
+        SELECT a.time, a.transmit_bytes, a.receive_bytes, a.rank,
+               min(a.rank) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL) OVER () AS counts,
+               min(a.rank) OVER () AS reports,
+               lag(a.transmit_bytes) OVER w AS transmit_before, lag(a.receive_bytes) OVER w AS receive_before,
+               -- Over a longer time it was not read.
+               CASE WHEN a.time - lag(a.time) OVER w <= gap
+                    THEN extract(epoch FROM a.time - lag(a.time) OVER w)::double precision END AS seconds
+        FROM (
+            SELECT c.time, c.epoch, c.source, c.transmit_bytes, c.receive_bytes, internal.gpu_source_rank(c.source) AS rank
+            FROM public.nvlink_readings(since - gap, until) c
+            WHERE c.gpu_id = k.id
+        ) a
+        WINDOW w AS (PARTITION BY a.source, a.epoch ORDER BY a.time)
+    ) c
+    CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.transmit_before, c.receive_before)
+        WITH ORDINALITY AS u (sent, received, sent_before, received_before, position)
+    LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+    LEFT JOIN internal.gpu_link l
+        ON l.gpu_id = k.id AND l.link = u.position - 1 AND l.valid_from <= c.time AND (l.valid_to IS NULL OR l.valid_to > c.time)
+    LEFT JOIN internal.gpu r
+        ON r.gpu_id = l.remote_gpu_id AND r.valid_from <= c.time AND (r.valid_to IS NULL OR r.valid_to > c.time)
+    WHERE (nvlink_metrics_between.node IS NULL OR n.name = nvlink_metrics_between.node)
+      AND c.time > since AND c.rank = coalesce(c.counts, c.reports)
+      AND (u.sent IS NOT NULL OR u.received IS NOT NULL);
+END
+$$;
+COMMENT ON FUNCTION public.nvlink_metrics_between IS
+    'INAM, figure 4, of a time: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each '
+    'GPU, with the names of that time. id is of the reading and stays its own, later ones have greater ones. Name a node, or the others are read, too.';
 
 CREATE OR REPLACE VIEW internal.nvlink_link_minutes AS
 SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.source, u.seconds,
@@ -4091,7 +4156,8 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    -- As it was then.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;
@@ -4148,7 +4214,8 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    -- As it was then.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;
@@ -5509,13 +5576,16 @@ BEGIN
             WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
-        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
+        SELECT 'nvlink', h.name, 'GPU ' || coalesce(r.gpu_index::text, g.uuid) || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
-        JOIN internal.gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        -- Those that were there then.
+        JOIN internal.gpu_key g ON g.node_id = h.id AND EXISTS (
+            SELECT FROM internal.gpu v WHERE v.gpu_id = g.id AND v.parent_gpu_id IS NULL AND v.valid_from <= ended
+                                         AND coalesce(v.valid_to, 'infinity') >= began)
         CROSS JOIN LATERAL (
             SELECT * FROM public.nvlink_rates(began, ended) a
-            WHERE a.gpu_id = g.gpu_id AND a.time - make_interval(secs => a.interval_seconds) > began
+            WHERE a.gpu_id = g.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
@@ -5992,45 +6062,73 @@ LEFT JOIN internal.run_visible j ON j.key = e.job_key;
 COMMENT ON VIEW public.event_named IS
     'Events with the names of their subjects: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
 
+-- A row for each pair of ends, as INAM has it: an end is a GPU, or a switch or CPU by its place on the bus.
 CREATE OR REPLACE VIEW public.intra_node_topo AS
-SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,
-       n.name AS node_name, count(*) AS physical_link_count,
-       sum(l.speed_bytes_per_second)::bigint AS link_capacity,
-       g.name || ' ' || g.index AS source, g.index AS source_id,
-       coalesce(r.name || ' ' || r.index, l.remote_type) AS destination, r.index AS destination_id
-FROM internal.gpu_link l
-JOIN internal.gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
-LEFT JOIN internal.node_key n ON n.id = g.node_id
-LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-WHERE l.valid_to IS NULL AND l.active
-GROUP BY n.name, g.name, g.index, r.name, r.index, l.remote_type;
-COMMENT ON VIEW public.intra_node_topo IS 'INAM, figure 4: which GPUs are connected by how many NVLinks; capacity in bytes per second, one direction.';
+SELECT row_number() OVER (ORDER BY p.node_name, p.source_id, p.gpu_id, p.destination_id NULLS LAST, p.remote_type, p.remote_pci_bus_id, p.is_c2c) AS id,
+       p.node_name, p.physical_link_count, p.link_capacity, p.source, p.source_id,
+       coalesce(p.peer, p.remote_type || coalesce(' ' || p.place, '')) AS destination,
+       coalesce(p.destination_id, p.place) AS destination_id, nullif(p.remote_pci_bus_id, '') AS destination_pci_bus_id
+FROM (
+    SELECT e.*,
+           -- Switches and CPUs of a node are numbered by their places on the bus.
+           CASE WHEN e.peer IS NULL AND e.remote_pci_bus_id <> ''
+                THEN (dense_rank() OVER (PARTITION BY e.node_id, e.peer IS NULL, e.remote_type ORDER BY e.remote_pci_bus_id) - 1
+                      - max((e.remote_pci_bus_id = '')::integer) OVER (PARTITION BY e.node_id, e.peer IS NULL, e.remote_type))::integer
+           END AS place
+    FROM (
+        SELECT g.node_id, n.name AS node_name, g.gpu_id, g.name || ' ' || g.index AS source, g.index AS source_id,
+               r.name || ' ' || r.index AS peer, r.index AS destination_id, l.remote_type, l.remote_pci_bus_id, l.link >= 40 AS is_c2c,
+               count(*) AS physical_link_count, sum(l.speed_bytes_per_second)::bigint AS link_capacity
+        FROM internal.gpu_link l
+        JOIN internal.gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL AND NOT g.is_lost
+        LEFT JOIN internal.node_key n ON n.id = g.node_id
+        LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+        WHERE l.valid_to IS NULL AND l.active
+        GROUP BY g.node_id, n.name, g.gpu_id, g.name, g.index, r.gpu_id, r.name, r.index, l.remote_type, l.remote_pci_bus_id, l.link >= 40
+    ) e
+) p;
+COMMENT ON VIEW public.intra_node_topo IS
+    'INAM, figure 4: a row for each GPU and what its active links lead to: another GPU, or a switch or CPU, which are numbered by their places on the bus; how many links, and their capacity in bytes per second, one direction. Links to a CPU over C2C and over NVLink are two rows.';
 
--- INAM's view, by one source for each link too.
+-- INAM's table. Of all history it would be a billion rows.
 CREATE OR REPLACE VIEW public.nvlink_metrics AS
-SELECT row_number() OVER (ORDER BY c.time, c.gpu_id, c.link) AS id, c.link AS link_id, n.name AS node_name,
-       g.name || ' ' || g.index AS source_name, c.link AS source_port, g.index AS source_id,
-       coalesce(r.name || ' ' || r.index, l.remote_type) AS dest_name, l.remote_link AS dest_port,
-       r.index AS dest_id, c.time AS added_on,
-       c.transmit_bytes AS data_sent, c.receive_bytes AS data_recv,
-       public.counter_rate(lag(c.transmit_bytes) OVER w, c.transmit_bytes,
-                    extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_sent_rate,
-       public.counter_rate(lag(c.receive_bytes) OVER w, c.receive_bytes,
-                    extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_recv_rate
-FROM (SELECT a.*,
-             min(internal.gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
-                 OVER s AS counts,
-             min(internal.gpu_source_rank(a.source)) OVER s AS reports
-      FROM public.nvlink_link_readings('-infinity', 'infinity') a
-      WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
-LEFT JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
-LEFT JOIN internal.node_key n ON n.id = g.node_id
-LEFT JOIN internal.gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
-LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
-WHERE internal.gpu_source_rank(c.source) = coalesce(c.counts, c.reports)
-WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time);
+SELECT internal.nvlink_metrics_id(c.time, k.id, (u.position - 1)::integer) AS id, (u.position - 1)::integer AS link_id, n.name AS node_name,
+       g.name || ' ' || g.index AS source_name, (u.position - 1)::integer AS source_port, g.index AS source_id,
+       coalesce(r.name || ' ' || r.index, l.remote_type) AS dest_name, l.remote_link AS dest_port, r.index AS dest_id, c.time AS added_on,
+       u.sent AS data_sent, u.received AS data_recv,
+       public.counter_rate(u.sent_before, u.sent, c.seconds) AS data_sent_rate,
+       public.counter_rate(u.received_before, u.received, c.seconds) AS data_recv_rate
+FROM internal.row_gap('gpu', now() - INTERVAL '1 hour', now()) b
+CROSS JOIN internal.node_key n
+JOIN internal.gpu_key k ON k.node_id = n.id
+CROSS JOIN LATERAL (
+    -- The reader that counts its bytes now.
+    SELECT s.source
+    FROM (SELECT a.source FROM internal.nvlink_counters a
+          WHERE a.gpu_id = k.id AND a.time > now() - INTERVAL '1 hour' AND (a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
+          ORDER BY a.time DESC LIMIT 20) s
+    ORDER BY internal.gpu_source_rank(s.source) LIMIT 1
+) s
+CROSS JOIN LATERAL (
+    -- All links of a GPU at once, in the order of its index.
+    SELECT a.time, a.transmit_bytes, a.receive_bytes,
+           lag(a.transmit_bytes) OVER w AS transmit_before, lag(a.receive_bytes) OVER w AS receive_before,
+           -- Within an epoch, and where it was read between.
+           CASE WHEN a.epoch = lag(a.epoch) OVER w AND a.time - lag(a.time) OVER w <= b.gap
+                THEN extract(epoch FROM a.time - lag(a.time) OVER w)::double precision END AS seconds
+    FROM internal.nvlink_counters a
+    WHERE a.gpu_id = k.id AND a.source = s.source AND a.time > now() - INTERVAL '1 hour'
+    WINDOW w AS (ORDER BY a.time)
+) c
+CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.transmit_before, c.receive_before)
+    WITH ORDINALITY AS u (sent, received, sent_before, received_before, position)
+LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+LEFT JOIN internal.gpu_link l
+    ON l.gpu_id = k.id AND l.link = u.position - 1 AND l.valid_from <= c.time AND (l.valid_to IS NULL OR l.valid_to > c.time)
+LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_from <= c.time AND (r.valid_to IS NULL OR r.valid_to > c.time)
+WHERE u.sent IS NOT NULL OR u.received IS NOT NULL;
 COMMENT ON VIEW public.nvlink_metrics IS
-    'INAM, figure 4: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each link.';
+    'INAM, figure 4: data sent and received on each physical NVLink in the last hour, in bytes and bytes per second, with the names of that time. Of any other time: nvlink_metrics_between(since, until, node).';
 
 CREATE OR REPLACE VIEW public.pvar_table AS
 WITH local AS (

@@ -19,6 +19,8 @@ mod entry;
 mod fabric_keys;
 mod fence;
 mod folded;
+mod gpu_surveys;
+mod gpus;
 mod hypertable_chunks;
 mod inventory;
 mod isolate;

@@ -3,7 +3,7 @@
 use throughline_store::hypertable;
 
 /// Views of hypertables that have every row.
-const UNBOUNDED: [&str; 9] = [
+const UNBOUNDED: [&str; 8] = [
     "self_stats",
     "ib_port_minutes_named",
     "host_port_minutes_named",
@@ -11,11 +11,11 @@ const UNBOUNDED: [&str; 9] = [
     "link_contributors",
     "ib_port_lane_values",
     "nvlink_link_counters",
-    "nvlink_metrics",
     "pvar_table",
 ];
 /// Functions of rates and of minutes: their first argument is where they begin.
-const BOUNDED: [&str; 3] = ["_rates(", "link_contributor_minutes(", "link_minute_shares("];
+const BOUNDED: [&str; 4] =
+    ["_rates(", "_metrics_between(", "link_contributor_minutes(", "link_minute_shares("];
 /// Views of totals, which read one job where a job is named, and else all.
 const TOTALS: &str = "_totals";
 

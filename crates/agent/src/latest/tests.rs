@@ -5,7 +5,7 @@ use throughline_daemon::Format;
 use throughline_sample::catalogue::{
     NVLINK_TRANSMIT_BYTES, NVLINK_UP, PCIE_RECEIVE_BYTES, PORT_DATA_TRANSMITTED_BYTES,
 };
-use throughline_sample::wire::{GpuLinksSample, GpuPcieSample, HostPortSample, LinkValues};
+use throughline_sample::wire::{GpuLinksSample, GpuPcieSample, GpuSurveyMark, HostPortSample, LinkValues};
 
 fn values(pairs: &[(&throughline_sample::catalogue::Metric, u64)]) -> Option<Values> {
     let mut values = Values::default();
@@ -116,10 +116,12 @@ fn what_is_lost_or_was_not_read_is_absent_at_once() {
     assert_eq!(shown(Batch { coverage: vec![round("dcgm")], ..Batch::default() }), [true; 4]);
     // Another GPU has taken its place; one of another vendor takes none.
     let other = |source: &str| GpuInfo { uuid: "GPU-2".into(), source: source.into(), ..GpuInfo::default() };
-    let infos = |source| {
+    let infos = |source: &str| {
         let last = LastValues::default();
         last.observe(&of_nvml());
-        last.observe(&Batch { gpus: vec![other(source)], ..Batch::default() });
+        let found = SurveyedGpu { uuid: "GPU-2".into(), ..SurveyedGpu::default() };
+        let mark = GpuSurveyMark { source: source.to_owned(), gpus: vec![found], ..GpuSurveyMark::default() };
+        last.observe(&Batch { gpus: vec![other(source)], gpu_survey_marks: vec![mark], ..Batch::default() });
         text(&last).matches("throughline_gpu_info{").count()
     };
     assert_eq!((infos("nvml"), infos("amd_smi")), (1, 2));
@@ -160,6 +162,36 @@ fn what_a_source_does_not_read_on_purpose_is_absent() {
     last.observe(&event(throughline_gpu::RESUMED));
     last.observe(&pm(&["GPU-1"]));
     assert_eq!(peaks(), 1);
+}
+
+#[test]
+fn what_a_survey_lacks_is_not_on_the_page_and_partitions_are_no_gpus() {
+    let gpu = |uuid: &str, parent: &str| GpuInfo {
+        uuid: uuid.into(),
+        parent_uuid: parent.into(),
+        source: "nvml".into(),
+        ..GpuInfo::default()
+    };
+    let survey = |uuids: &[&str]| {
+        let found = uuids.iter().map(|uuid| SurveyedGpu { uuid: (*uuid).into(), ..SurveyedGpu::default() });
+        let gpus = uuids.iter().map(|uuid| gpu(uuid, if uuid.starts_with("MIG") { "GPU-1" } else { "" }));
+        let mark = GpuSurveyMark { source: "nvml".into(), gpus: found.collect(), ..GpuSurveyMark::default() };
+        Batch { gpus: gpus.collect(), gpu_survey_marks: vec![mark], ..Batch::default() }
+    };
+    let last = LastValues::default();
+    let counts = |batch: &Batch| {
+        last.observe(batch);
+        let text = text(&last);
+        ["gpu_info{", "gpu_partition_info{gpu=\"GPU-1\"", "nvlink_up{gpu=\"GPU-1\""]
+            .map(|part| text.matches(part).count())
+    };
+    let mut whole = survey(&["GPU-1", "MIG-a", "MIG-b"]);
+    whole.gpu_links = batch().gpu_links;
+    whole.gpu_links.iter_mut().for_each(|sample| sample.source = "nvml".into());
+    assert_eq!(counts(&whole), [1, 2, 2]);
+    assert_eq!(counts(&survey(&["GPU-1", "MIG-c"])), [1, 1, 2]);
+    assert_eq!(counts(&survey(&["GPU-2"])), [1, 0, 0]);
+    assert_eq!(counts(&survey(&[])), [0, 0, 0]);
 }
 
 /// One reading of a link by a source.

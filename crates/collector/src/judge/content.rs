@@ -22,6 +22,8 @@ const VALUES_MAX: usize = 512;
 const CELLS_MAX: usize = 1 << 18;
 /// Names in a list of a record: GPUs with their partitions, adapters, reasons.
 const LIST_MAX: usize = 256;
+/// GPUs of a node with their partitions.
+const SURVEYED_MAX: usize = 2048;
 /// NUMA nodes of a rank.
 const NUMA_MAX: usize = 1024;
 /// Largest count or number of bytes of MPI: 70 PB. Sums over ranks and operations must fit 63 bits.
@@ -280,6 +282,21 @@ impl Checked for GpuLinkInfo {
         small(self.version.unwrap_or(0))?;
         small(self.remote_link.unwrap_or(0))?;
         large(self.speed_bytes_per_second.unwrap_or(0))
+    }
+}
+
+impl Checked for GpuSurveyMark {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        name(&self.source)?;
+        small(self.unidentified)?;
+        at_most(self.gpus.len().max(self.lost.len()), SURVEYED_MAX)?;
+        self.lost.iter().try_for_each(|uuid| name(uuid))?;
+        for gpu in &self.gpus {
+            name(&gpu.uuid)?;
+            at_most(gpu.links.len(), LIST_MAX)?;
+            gpu.links.iter().try_for_each(|link| number(*link, LINKS_MAX - 1))?;
+        }
+        check.time(self.time)
     }
 }
 

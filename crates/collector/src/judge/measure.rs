@@ -169,6 +169,9 @@ static CLOCK: Shape = Shape { bytes: size_of::<MpiRankClock>(), fields: &[(6, Me
 static NODE: Shape = Shape { bytes: size_of::<NodeInfo>(), fields: &[(4, Numbers(8))] };
 static GPU: Shape = Shape { bytes: size_of::<GpuInfo>(), fields: &[(9, Texts)] };
 static GPU_LINK: Shape = plain::<GpuLinkInfo>();
+static SURVEYED_GPU: Shape = Shape { bytes: size_of::<SurveyedGpu>(), fields: &[(2, Numbers(4))] };
+static GPU_SURVEY: Shape =
+    Shape { bytes: size_of::<GpuSurveyMark>(), fields: &[(3, Message(&SURVEYED_GPU)), (4, Texts)] };
 static JOB: Shape = plain::<Job>();
 static NAMES: Shape = Shape { bytes: size_of::<Names>(), fields: &[(1, Texts)] };
 static RANK: Shape = Shape {
@@ -226,5 +229,6 @@ static BATCH: Shape = Shape {
         (41, Message(&MULTICAST_MARK)),
         (42, Message(&OPS)),
         (43, Message(&NODE_CELLS)),
+        (45, Message(&GPU_SURVEY)),
     ],
 };

@@ -62,6 +62,7 @@ of_nodes!(
     MpiRankClock,
     GpuInfo,
     GpuLinkInfo,
+    GpuSurveyMark,
     Job,
     JobComm,
     JobSetting,

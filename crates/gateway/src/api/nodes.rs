@@ -27,6 +27,7 @@ struct Nodes {
 struct NodeListed {
     host: String,
     gpus: i64,
+    lost_gpus: i64,
     adapters: i64,
     boot_ms: Option<i64>,
 }
@@ -45,6 +46,7 @@ pub async fn nodes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let listed = |host: nodes::HostSummary| NodeListed {
         host: host.name,
         gpus: host.gpus,
+        lost_gpus: host.lost_gpus,
         adapters: host.adapters,
         boot_ms: host.boot,
     };
@@ -79,7 +81,15 @@ struct GpuResponse {
     pci: String,
     numa_node: Option<i32>,
     nearest_adapters: Option<Vec<String>>,
-    parent: Option<String>,
+    is_lost: bool,
+    partitions: Vec<PartitionResponse>,
+}
+
+#[derive(Serialize)]
+struct PartitionResponse {
+    uuid: String,
+    index: i32,
+    name: String,
 }
 
 #[derive(Serialize)]
@@ -159,6 +169,8 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 return Ok(Node { thresholds: api.thresholds.of_node(), ..node });
             };
             let gpus = nodes::gpus(client, &[host.id], requested_at).await?;
+            let (gpus, partitions): (Vec<Gpu>, Vec<Gpu>) =
+                gpus.into_iter().partition(|gpu| gpu.parent.is_none());
             let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
             let gpu_links = nodes::gpu_links(client, &ids, requested_at).await?;
             let ports = nodes::ports(client, &[host.id], requested_at).await?;
@@ -185,7 +197,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 links,
                 nv_switches,
                 adapters: adapters(ports, &port_rates, &pcie),
-                gpus: gpus.into_iter().map(gpu).collect(),
+                gpus: gpus.into_iter().map(|one| gpu(one, &partitions)).collect(),
                 jobs: jobs
                     .into_iter()
                     .map(|job| JobThere {
@@ -240,15 +252,22 @@ fn without_agent(name: &str, at: i64, seconds: f64, ports: Vec<Port>, rates: &[r
     }
 }
 
-fn gpu(gpu: Gpu) -> GpuResponse {
+fn gpu(gpu: Gpu, partitions: &[Gpu]) -> GpuResponse {
+    let own = partitions.iter().filter(|part| part.parent.as_ref() == Some(&gpu.uuid));
+    let listed = |part: &Gpu| PartitionResponse {
+        uuid: part.uuid.clone(),
+        index: part.index,
+        name: part.name.clone(),
+    };
     GpuResponse {
+        partitions: own.map(listed).collect(),
+        is_lost: gpu.is_lost,
         uuid: gpu.uuid,
         index: gpu.index,
         name: gpu.name,
         pci: gpu.pci,
         numa_node: gpu.numa_node,
         nearest_adapters: gpu.nearest_adapters,
-        parent: gpu.parent,
     }
 }
 

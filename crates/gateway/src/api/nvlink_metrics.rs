@@ -73,9 +73,9 @@ pub async fn nvlink(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
                     "/api/v1/nodes lists the hosts that have or had an agent",
                 ));
             };
-            let gpus = nodes::gpus(client, &[host.id], at).await?;
-            let wanted = gpus.iter().filter(|gpu| gpu.parent.is_none());
-            let wanted = wanted.filter(|gpu| only.is_none_or(|only| gpu.index == only));
+            let mut gpus = nodes::gpus(client, &[host.id], at).await?;
+            gpus.retain(|gpu| gpu.parent.is_none());
+            let wanted = gpus.iter().filter(|gpu| only.is_none_or(|only| gpu.index == only));
             let ids: Vec<i64> = wanted.map(|gpu| gpu.id).collect();
             let links = nodes::gpu_links(client, &ids, at).await?;
             if links.len() * grid.steps > NUMBERS_MAX {

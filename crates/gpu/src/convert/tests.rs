@@ -3,6 +3,7 @@
 use super::*;
 use crate::code::Code;
 use crate::field::value_type::UNSIGNED_LONG_LONG;
+use crate::frame::PartSurvey;
 
 const UUID: &str = "GPU-1";
 
@@ -191,28 +192,72 @@ fn a_gpu_that_is_lost_is_an_event_in_that_reading_and_one_when_it_returns() {
     assert!(kinds(&poll(5, (links(Code(10)), vec![]))).is_empty());
 }
 
-#[test]
-fn a_gpu_that_is_not_listed_any_more_is_lost_and_one_that_is_again_has_returned() {
-    let gpu = |uuid: &str| GpuSurvey { uuid: uuid.into(), links: vec![link(0)], ..GpuSurvey::default() };
-    let survey =
-        |uuids: &[&str]| Survey { gpus: uuids.iter().map(|uuid| gpu(uuid)).collect(), ..Survey::default() };
+/// What a converter makes of surveys that find these GPUs, and so many that give no identity: events and, of the mark, the GPUs
+/// that are there, those that are lost, and how many are unidentified.
+fn surveyed(surveys: &[(&[&str], u32)]) -> Vec<(Vec<String>, String)> {
+    let gpu = |uuid: &&str| GpuSurvey { uuid: (*uuid).into(), links: vec![link(0)], ..GpuSurvey::default() };
     let mut converter = Converter::default();
-    let mut then = |uuids: &[&str]| {
-        converter.survey(&survey(uuids));
+    let mut then = |(uuids, unreadable): &(&[&str], u32)| {
+        converter.survey(&Survey { gpus: uuids.iter().map(gpu).collect(), unreadable: *unreadable });
         let mut poll = poll_at(1, vec![raw(138, 0, 1)], vec![]);
         poll.gpus = vec![poll.gpus[0].clone(); uuids.len()];
         let converted = converter.poll(&poll, &utc);
-        let events: Vec<_> =
-            converted.batch.events.into_iter().map(|event| (event.kind, event.gpu_uuid)).collect();
-        (events, converter.inventory().0.len())
+        let events =
+            converted.batch.events.into_iter().map(|event| format!("{} {}", event.kind, event.gpu_uuid));
+        let mark = converter.inventory(7).mark.unwrap();
+        let here: Vec<_> = mark.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        (
+            events.collect(),
+            format!("{} lost {} and {}", here.join(","), mark.lost.join(","), mark.unidentified),
+        )
     };
-    let event = |kind: &str, uuid: &str| (kind.to_owned(), uuid.to_owned());
-    assert_eq!(then(&["a", "b"]), (vec![], 2));
-    assert_eq!(then(&["a"]), (vec![event(GPU_LOST, "b")], 1));
-    assert_eq!(then(&["a"]), (vec![], 1));
-    // An exchange: the new one was never lost.
-    assert_eq!(then(&["c"]), (vec![event(GPU_LOST, "a")], 1));
-    assert_eq!(then(&["c", "b"]), (vec![event(GPU_RETURNED, "b")], 2));
+    surveys.iter().map(&mut then).collect()
+}
+
+#[test]
+fn a_gpu_that_a_whole_survey_lacks_is_gone_and_no_event_of_the_agents() {
+    let found = surveyed(&[(&["a", "b"], 0), (&["a"], 0), (&["c"], 0), (&["c", "b"], 0)]);
+    let marks: Vec<_> = found.iter().map(|(_, mark)| mark.as_str()).collect();
+    assert_eq!(marks, ["a,b lost  and 0", "a lost  and 0", "c lost  and 0", "c,b lost  and 0"]);
+    assert!(found.iter().all(|(events, _)| events.is_empty()), "{found:?}");
+}
+
+#[test]
+fn a_gpu_that_gives_no_identity_is_lost_and_not_gone() {
+    let found =
+        surveyed(&[(&["a", "b"], 0), (&["a"], 1), (&["a"], 2), (&["a", "b"], 0), (&["b"], 1), (&["b"], 0)]);
+    let expected = [
+        (vec![], "a,b lost  and 0"),
+        (vec!["gpu.lost b".to_owned()], "a lost b and 0"),
+        (vec![], "a lost b and 1"),
+        (vec!["gpu.returned b".to_owned()], "a,b lost  and 0"),
+        (vec!["gpu.lost a".to_owned()], "b lost a and 0"),
+        // The driver lists it no more.
+        (vec![], "b lost  and 0"),
+    ];
+    assert_eq!(found, expected.map(|(events, mark)| (events, mark.to_owned())));
+}
+
+#[test]
+fn partitions_that_could_not_be_read_stay() {
+    let part = |uuid: &str| PartSurvey { uuid: uuid.into(), ..PartSurvey::default() };
+    let gpu = |parts: &[&str], has_unread_parts| GpuSurvey {
+        uuid: UUID.into(),
+        parts: parts.iter().map(|uuid| part(uuid)).collect(),
+        has_unread_parts,
+        ..GpuSurvey::default()
+    };
+    let mut converter = Converter::default();
+    let mut then = |gpu| {
+        converter.survey(&Survey { gpus: vec![gpu], unreadable: 0 });
+        let inventory = converter.inventory(7);
+        let mark = inventory.mark.unwrap();
+        assert_eq!(mark.gpus.len(), inventory.gpus.len());
+        (inventory.gpus.len() - 1, mark.gpus[0].has_unread_parts)
+    };
+    assert_eq!(then(gpu(&["m1", "m2"], false)), (2, false));
+    assert_eq!(then(gpu(&["m2"], true)), (2, true));
+    assert_eq!(then(gpu(&["m3"], false)), (1, false));
 }
 
 #[test]
@@ -231,7 +276,7 @@ fn the_other_end_is_resolved_to_a_gpu_of_the_node() {
     let survey = Survey { gpus: vec![first, second], ..Survey::default() };
     assert!(converter.survey(&survey));
     assert!(!converter.survey(&survey), "the same survey is no change");
-    let (gpus, links) = converter.inventory();
+    let Inventory { gpus, links, .. } = converter.inventory(0);
     assert_eq!(gpus.iter().map(|gpu| gpu.link_count).collect::<Vec<_>>(), [3, 0]);
     let ends: Vec<_> =
         links.iter().map(|link| (link.remote_type.as_str(), link.remote_gpu_uuid.as_str())).collect();

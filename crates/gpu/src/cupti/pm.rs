@@ -47,6 +47,9 @@ impl Sum {
     }
 }
 
+/// No GPU carries as much in one direction over all its links, bytes per second: a sample with more is void.
+const FASTEST: f64 = 4e12;
+
 /// What was sampled, by [`Quantity`]; `None` for what the chip does not offer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
@@ -54,7 +57,7 @@ pub struct Sums {
     pub of: [Option<Sum>; 4],
     /// Samples in the sums.
     pub samples: u64,
-    /// Samples without a number: the first one has none now and then.
+    /// Samples without a number, or with more than any GPU carries: the first one has none now and then.
     pub void: u64,
     /// Times the GPU's buffer was full, so that samples were lost.
     pub overflows: u64,
@@ -63,7 +66,11 @@ pub struct Sums {
 impl Sums {
     /// Adds the values of one sample that lasted so long.
     pub fn add(&mut self, wanted: &[Quantity], values: &[f64], nanoseconds: u64) {
-        if values.iter().any(|value| !value.is_finite() || *value < 0.0) {
+        let seconds = nanoseconds as f64 / 1e9;
+        let is_believed = |value: &f64| {
+            value.is_finite() && *value >= 0.0 && (nanoseconds == 0 || *value <= FASTEST * seconds)
+        };
+        if !values.iter().all(is_believed) {
             self.void += 1;
             return;
         }

@@ -90,8 +90,8 @@ pub struct GpmPcie {
     /// When the last sample was taken.
     last: Option<i64>,
     request: Box<MetricsGet>,
-    /// Sent, received.
-    sums: [f64; 2],
+    /// Sent, received: whole bytes, and what is left below one.
+    sums: [(u64, f64); 2],
 }
 
 impl GpmPcie {
@@ -112,7 +112,7 @@ impl GpmPcie {
         (metrics[0], metrics[1]) = (metric(PCIE_TRANSMIT), metric(PCIE_RECEIVE));
         let none = std::ptr::null_mut();
         let request = Box::new(MetricsGet { version: VERSION, count: 2, first: none, second: none, metrics });
-        let mut made = Self { calls, samples: [none; 2], last: None, request, sums: [0.0; 2] };
+        let mut made = Self { calls, samples: [none; 2], last: None, request, sums: [(0, 0.0); 2] };
         for sample in &mut made.samples {
             // SAFETY: the pointer is to a live handle. What was got is given back when the value is dropped.
             checked(unsafe { (calls.alloc)(sample) })?;
@@ -123,8 +123,9 @@ impl GpmPcie {
     /// Bytes sent and received so far; 0 at first.
     ///
     /// # Errors
-    /// NVML's code; [`Code::NOT_READY`] too soon after the last reading. What was missed is in the next one.
-    pub fn read(&mut self, gpu: &Gpu<'_, '_>) -> Result<[u64; 2], Code> {
+    /// NVML's code; [`Code::NOT_READY`] too soon after the last reading, [`Code::IMPLAUSIBLE`] of a rate that is none, or twice that of
+    /// the slot and more. What was missed is in the next one.
+    pub fn read(&mut self, gpu: &Gpu<'_, '_>, slot_bytes_per_second: u64) -> Result<[u64; 2], Code> {
         let begin = monotonic_nanoseconds();
         if self.last.is_some_and(|last| begin - last < SHORTEST_NANOSECONDS) {
             return Err(Code::NOT_READY);
@@ -140,17 +141,22 @@ impl GpmPcie {
             let mut grown = [0.0; 2];
             for (grown, metric) in grown.iter_mut().zip(&self.request.metrics) {
                 checked(metric.code)?;
-                if !metric.value.is_finite() || metric.value < 0.0 {
-                    return Err(Code::NOT_READY);
+                let rate = metric.value * (1024.0 * 1024.0);
+                if !(0.0..=2.0 * slot_bytes_per_second as f64).contains(&rate) {
+                    return Err(Code::IMPLAUSIBLE);
                 }
-                *grown = metric.value * (1024.0 * 1024.0) * seconds;
+                *grown = rate * seconds;
             }
-            self.sums[0] += grown[0];
-            self.sums[1] += grown[1];
+            for ((whole, rest), grown) in self.sums.iter_mut().zip(grown) {
+                let grown = grown + *rest;
+                // Not negative, and far below 2^64.
+                *whole = whole.wrapping_add(grown as u64);
+                *rest = grown.fract();
+            }
         }
         self.last = Some(now);
         self.samples.swap(0, 1);
-        Ok(self.sums.map(|sum| sum as u64))
+        Ok(self.sums.map(|(whole, _)| whole))
     }
 }
 

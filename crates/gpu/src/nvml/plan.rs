@@ -111,8 +111,9 @@ impl<'l, 's> GpuPlan<'l, 's> {
 
     /// Puts what GPM counts in the place of counters that are too narrow, where the GPU and the site allow it.
     fn read_gpm(&mut self, into: &mut GpuPoll) {
+        let rate = self.slot_rate();
         let Some(gpm) = &mut self.gpm else { return };
-        let (sums, at) = timed(|| gpm.read(&self.gpu));
+        let (sums, at) = timed(|| gpm.read(&self.gpu, rate));
         into.pcie_monotonic_nanoseconds = at;
         into.pcie_by_gpm = true;
         let answers = match sums {

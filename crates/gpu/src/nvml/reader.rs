@@ -31,8 +31,8 @@ pub struct NvmlReader<'s> {
     found: Survey,
     /// Indices of GPUs that the last survey could not read.
     unreadable: Vec<u32>,
-    /// GPUs that the driver listed then, and the most that it ever did.
-    listed: (u32, u32),
+    /// GPUs that the driver listed then.
+    listed: u32,
 }
 
 impl<'s> NvmlReader<'s> {
@@ -46,7 +46,7 @@ impl<'s> NvmlReader<'s> {
             xids: XidEvents::new(session),
             found: Survey::default(),
             unreadable: Vec::new(),
-            listed: (0, 0),
+            listed: 0,
         }
     }
 }
@@ -97,7 +97,7 @@ impl Reader for NvmlReader<'_> {
         }
         self.plans = fresh;
         let listed = u32::try_from(found.gpus.len()).unwrap_or(MAX_GPUS) + found.unreadable;
-        self.listed = (listed, listed.max(self.listed.1));
+        self.listed = listed;
         let is_read = |index: &u32| found.gpus.iter().any(|gpu| gpu.index == *index);
         // One whose UUID is another's answers, and is not read all the same.
         let is_second = |index: &u32| {
@@ -109,10 +109,10 @@ impl Reader for NvmlReader<'_> {
         Ok(found)
     }
 
-    fn has_returned(&mut self) -> bool {
-        let (session, (listed, most)) = (self.session, self.listed);
+    fn has_changed(&mut self) -> bool {
+        let (session, listed) = (self.session, self.listed);
         self.unreadable.iter().any(|index| session.gpu(*index).and_then(|gpu| gpu.uuid()).is_ok())
-            || listed < most && session.gpu_count().is_ok_and(|count| count > listed)
+            || session.gpu_count().is_ok_and(|count| count.min(MAX_GPUS) != listed)
     }
 
     fn poll(&mut self, poll: &mut Poll) {

@@ -80,6 +80,7 @@ fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals
         Some(known.pcie_bytes_per_second)
     });
     let links = describe_links(gpu, refusals);
+    let (parts, has_unread_parts) = describe_parts(gpu, refusals);
     GpuSurvey {
         index,
         uuid,
@@ -87,7 +88,8 @@ fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals
         pci_bus_id: place.unwrap_or_default(),
         pcie_bytes_per_second: slot.flatten(),
         links: links.into_iter().chain(describe_c2c(gpu, refusals)).collect(),
-        parts: describe_parts(gpu, refusals),
+        parts,
+        has_unread_parts,
         gpm: None,
         xids: None,
     }
@@ -124,34 +126,35 @@ fn describe_c2c(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<LinkSurve
     links.collect()
 }
 
-/// The partitions (MIG devices) of a GPU.
-fn describe_parts(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<PartSurvey> {
+/// The partitions (MIG devices) of a GPU, and whether there may be more that could not be read.
+fn describe_parts(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> (Vec<PartSurvey>, bool) {
     let most = match gpu.partitions_max() {
         Ok(most) => most.min(MAX_PARTITIONS),
         Err(code) => {
             let call = "nvmlDeviceGetMigMode or …MaxMigDeviceCount";
             let known = refusals.or_before(call, Err(code), |known| Some(known.parts.clone()));
-            return known.unwrap_or_default();
+            return (known.unwrap_or_default(), !code.is_absence());
         }
     };
-    let mut parts = Vec::new();
+    let (mut parts, mut has_unread) = (Vec::new(), false);
     for index in 0..most {
-        let call = "nvmlDeviceGetMigDeviceHandleByIndex";
         let of_index = |known: &GpuSurvey| known.parts.iter().find(|part| part.index == index).cloned();
-        let answer = gpu.partition(index).and_then(|part| {
-            let (gpu_instance, compute_instance) = part.instances()?;
-            let uuid = part.uuid()?;
-            let name = refusals
-                .or_before("nvmlDeviceGetName", part.name(), |known| of_index(known).map(|part| part.name));
-            let name = name.unwrap_or_default();
-            Ok(PartSurvey { index, uuid, name, gpu_instance, compute_instance })
-        });
         // No partition has this index, nor any higher one.
-        let answer =
-            answer.map_err(|code| if code == Code::INVALID_ARGUMENT { Code::NOT_FOUND } else { code });
-        parts.extend(refusals.or_before(call, answer, of_index));
+        let answer = describe_part(gpu, index, refusals)
+            .map_err(|code| if code == Code::INVALID_ARGUMENT { Code::NOT_FOUND } else { code });
+        has_unread |= answer.as_ref().is_err_and(|code| !code.is_absence());
+        parts.extend(refusals.or_before("nvmlDeviceGetMigDeviceHandleByIndex", answer, of_index));
     }
-    parts
+    (parts, has_unread)
+}
+
+fn describe_part(gpu: &Gpu<'_, '_>, index: u32, refusals: &mut Refusals<'_>) -> Result<PartSurvey, Code> {
+    let part = gpu.partition(index)?;
+    let (gpu_instance, compute_instance) = part.instances()?;
+    let uuid = part.uuid()?;
+    let of_index = |known: &GpuSurvey| Some(known.parts.iter().find(|part| part.index == index)?.name.clone());
+    let name = refusals.or_before("nvmlDeviceGetName", part.name(), of_index).unwrap_or_default();
+    Ok(PartSurvey { index, uuid, name, gpu_instance, compute_instance })
 }
 
 /// The links that are there. NVML knows no count on all generations: a link is there when its state can be read. Only "not

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bench;
+mod changes;
 mod cupti;
 mod cupti_chips;
 mod cupti_nodes;

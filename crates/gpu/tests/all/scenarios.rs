@@ -329,7 +329,7 @@ fn traffic_can_be_driven_while_it_runs() {
     let still = bench.next_batch();
     assert_eq!(sent(&still, &bench, 3), 0);
     let rate =
-        Traffic { gpu: 0, link: Some(3), transmit_bytes_per_second: 1 << 40, receive_bytes_per_second: 0 };
+        Traffic { gpu: 0, link: Some(3), transmit_bytes_per_second: 20 << 30, receive_bytes_per_second: 0 };
     bench.drive(&[rate]);
     let uuid = bench.gpus()[0].uuid.clone();
     let moving = bench.until(|batch| {

@@ -20,6 +20,8 @@ const READINGS: usize = 6;
 /// Sequences of an ordinary run; `benches/gpu.sh` requests a million by [`SEQUENCES_VARIABLE`].
 const SEQUENCES: usize = 50_000;
 const SEQUENCES_VARIABLE: &str = "THROUGHLINE_TEST_SEQUENCES";
+/// What a sample lasts, nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 /// Threads that share them.
 const THREADS: usize = 2;
 
@@ -81,7 +83,7 @@ impl Counter {
         made.raw = random.next() & made.mask();
         // Many begin just below a wrap.
         if random.below(3) == 0 {
-            made.raw = made.mask() - random.below(1000).min(made.mask());
+            made.raw = made.mask() - 1 - random.below(1000).min(made.mask() - 1);
         }
         made
     }
@@ -92,7 +94,8 @@ impl Counter {
 
     fn advance(&mut self, random: &mut Random) {
         let shift = 24 + random.below(40);
-        let grown = random.next() >> shift;
+        // Bytes below a terabyte a second: more is not believed of any link.
+        let grown = random.next() >> shift >> self.unit.ilog2();
         match random.below(20) {
             // A driver reload, or somebody's reset, and traffic after it.
             0 => {
@@ -105,6 +108,10 @@ impl Counter {
                 self.raw = self.raw.wrapping_add(grown) & self.mask();
                 self.moved += u128::from(grown) * u128::from(self.unit);
             }
+        }
+        // That is no count.
+        if self.raw == u64::MAX {
+            (self.raw, self.moved) = (0, self.moved + u128::from(self.unit));
         }
     }
 
@@ -216,7 +223,7 @@ fn sums_of_samples_grow_by_what_the_samples_held() {
     for _ in 0..sequences / wanted.len() {
         let (mut converter, mut sums, mut begun) = (CuptiConverter::default(), Sums::default(), 0);
         let mut last: Option<(i64, [u64; 4])> = None;
-        sums.add(&wanted, &[0.0; 4], 1);
+        sums.add(&wanted, &[0.0; 4], SECOND);
         // Sums that began long ago: just below either wrap.
         let high = [u64::MAX, u64::MAX >> 1, 1 << 53, 0];
         let starts = sums.of.iter_mut().flatten();
@@ -224,17 +231,17 @@ fn sums_of_samples_grow_by_what_the_samples_held() {
         for time in 1..=READINGS as i64 {
             if random.below(8) == 0 {
                 (sums, begun) = (Sums::default(), time);
-                sums.add(&wanted, &[0.0; 4], 1);
+                sums.add(&wanted, &[0.0; 4], SECOND);
             }
             let mut held = [0_u64; 4];
             for _ in 0..random.below(4) {
                 let values = [0; 4].map(|_| random.next() >> (24 + random.below(30)));
                 if random.below(10) == 0 {
-                    sums.add(&wanted, &[f64::NAN, 1.0, 1.0, 1.0], 1);
+                    sums.add(&wanted, &[f64::NAN, 1.0, 1.0, 1.0], SECOND);
                     continue;
                 }
                 // Below 2^53, so that each is a number with a fraction without loss.
-                sums.add(&wanted, &values.map(|value| value as f64), 1);
+                sums.add(&wanted, &values.map(|value| value as f64), SECOND);
                 held.iter_mut().zip(values).for_each(|(held, value)| *held += value);
             }
             let reported = sums.of.iter().flatten().zip(0..);

@@ -49,7 +49,10 @@ const REMOTE_GUID: &str = "CASE WHEN r.type = 'switch' THEN rnk.guid ELSE coales
 const REMOTE_LID: &str = "(CASE WHEN r.type = 'switch' THEN r.lid ELSE rp.lid END)::text";
 const REMOTE_TYPE: &str = "CASE r.type WHEN 'switch' THEN 'SW' WHEN 'ca' THEN 'CA' ELSE 'RT' END";
 
-const OF_GPU: &str = "FROM internal.gpu v JOIN internal.node_key n ON n.id = v.node_id WHERE true";
+/// A GPU that is lost is not on its agent's page.
+const OF_GPU: &str = "FROM internal.gpu v JOIN internal.node_key n ON n.id = v.node_id WHERE NOT v.is_lost AND v.parent_gpu_id IS NULL";
+const OF_PARTITION: &str = "FROM internal.gpu v JOIN internal.node_key n ON n.id = v.node_id JOIN internal.gpu_key p ON p.id = v.parent_gpu_id \
+    WHERE NOT v.is_lost";
 const OF_LINK: &str = "FROM internal.gpu_link v JOIN internal.gpu_key k ON k.id = v.gpu_id LEFT JOIN internal.gpu_key rk ON rk.id = v.remote_gpu_id \
     JOIN internal.node_key n ON n.id = k.node_id WHERE true";
 /// A job on each of its nodes, while any of its ranks runs there.
@@ -61,7 +64,7 @@ const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_tim
     JOIN internal.run_visible j ON j.id = v.job_id JOIN internal.node_key n ON n.id = v.node_id WHERE true";
 
 /// All of them.
-pub(super) static ALL: [Info; 7] = [
+pub(super) static ALL: [Info; 8] = [
     Info {
         name: SWITCH_INFO.name,
         labels: &[
@@ -129,6 +132,18 @@ pub(super) static ALL: [Info; 7] = [
         ],
         valid: NODE_VALID,
         from: [OF_GPU, ""],
+    },
+    Info {
+        name: "throughline_gpu_partition_info",
+        labels: &[
+            ("gpu", "p.uuid"),
+            ("index", "v.index::text"),
+            ("instance", "n.name"),
+            ("name", "v.name"),
+            ("partition", "v.uuid"),
+        ],
+        valid: NODE_VALID,
+        from: [OF_PARTITION, ""],
     },
     Info {
         name: "throughline_nvlink_info",

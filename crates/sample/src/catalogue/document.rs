@@ -24,7 +24,7 @@ infiniband_exporter spells it.
 
 /// Series of value 1 whose labels describe what is there, for joins in queries. Only those of the fabric, which rules
 /// join with, are in the catalogue; the daemons name the others.
-const INFO: [(&str, &[&str], &str); 8] = [
+const INFO: [(&str, &[&str], &str); 9] = [
     (SWITCH_UPLINK_INFO, &SWITCH_UPLINK_LABELS, "Both ends of the cable of a switch's port."),
     (HCA_UPLINK_INFO, &HCA_UPLINK_LABELS, "Both ends of the cable of an adapter's port."),
     (
@@ -33,6 +33,11 @@ const INFO: [(&str, &[&str], &str); 8] = [
         "An InfiniBand adapter of a host.",
     ),
     ("throughline_gpu_info", &["gpu", "index", "name", "pci"], "A GPU of a node."),
+    (
+        "throughline_gpu_partition_info",
+        &["gpu", "index", "name", "partition"],
+        "A partition (MIG) of a GPU; `gpu` is the GPU.",
+    ),
     (
         "throughline_nvlink_info",
         &["gpu", "link", "remote_type", "remote_gpu", "remote_link"],

@@ -59,6 +59,6 @@ metrics! { PM, GpuPmCounters:
     267 PM_PCIE_READ_PEAK "pcie_read_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU read over PCIe in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
     268 PM_PCIE_WRITE_PEAK "pcie_write_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU wrote over PCIe in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
     269 PM_SAMPLES "samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that the sums hold.", "cuptiPmSamplingGetCounterDataInfo";
-    270 PM_VOID_SAMPLES "void_samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that held no number: the first one, now and then.", "cuptiProfilerHostEvaluateToGpuValues";
+    270 PM_VOID_SAMPLES "void_samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that held no number (the first one, now and then) or more than any GPU carries.", "cuptiProfilerHostEvaluateToGpuValues";
     271 PM_OVERFLOWS "buffer_overflows" Counter Count Wraps(63), "Times the buffer of this GPU's performance monitor was full, so that samples were lost.", "cuptiPmSamplingDecodeData";
 }

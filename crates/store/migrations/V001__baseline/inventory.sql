@@ -138,12 +138,17 @@ CREATE TABLE internal.gpu (
     parent_gpu_id bigint,
     numa_node integer,
     nearest_hcas text[],
+    is_lost boolean NOT NULL DEFAULT false,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     FOREIGN KEY (parent_gpu_id) REFERENCES internal.gpu_key(id)
 );
 CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
+CREATE INDEX gpu_of_node ON internal.gpu (node_id);
+COMMENT ON TABLE internal.gpu IS
+    'GPUs of hosts and their partitions. A survey that is complete ends what it lacks; a GPU that does not answer is lost, a row of its own until it answers or is gone.';
+COMMENT ON COLUMN internal.gpu.is_lost IS 'Whether it is there and does not answer.';
 COMMENT ON COLUMN internal.gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
 COMMENT ON COLUMN internal.gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not have it.';
 COMMENT ON COLUMN internal.gpu.nearest_hcas IS

@@ -27,13 +27,16 @@ BEGIN
             WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
-        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
+        SELECT 'nvlink', h.name, 'GPU ' || coalesce(r.gpu_index::text, g.uuid) || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
-        JOIN internal.gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        -- Those that were there then.
+        JOIN internal.gpu_key g ON g.node_id = h.id AND EXISTS (
+            SELECT FROM internal.gpu v WHERE v.gpu_id = g.id AND v.parent_gpu_id IS NULL AND v.valid_from <= ended
+                                         AND coalesce(v.valid_to, 'infinity') >= began)
         CROSS JOIN LATERAL (
             SELECT * FROM public.nvlink_rates(began, ended) a
-            WHERE a.gpu_id = g.gpu_id AND a.time - make_interval(secs => a.interval_seconds) > began
+            WHERE a.gpu_id = g.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
         UNION ALL
         SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,

@@ -37,8 +37,10 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
-    LEFT JOIN internal.gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
+    -- As it was then.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    LEFT JOIN internal.gpu_link l
+        ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_from <= p.time AND (l.valid_to IS NULL OR l.valid_to > p.time)
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.

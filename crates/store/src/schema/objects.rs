@@ -188,6 +188,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("nvlink_link_counters"),
     made!(readings::nvlink_link_readings),
     function!("nvlink_rates"),
+    function!("nvlink_metrics_id"),
+    function!("nvlink_metrics_between"),
     view!("nvlink_link_minutes"),
     function!("gpu_pcie_rates"),
     function!("gpu_pm_before"),

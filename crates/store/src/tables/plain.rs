@@ -51,12 +51,16 @@ pub(super) const PLAIN_TABLES: [StoredTable; 59] = [
     plain("node", &["node_id", "valid_from"], &["nodes"], STATE_OF_ITS_TIME, |s| {
         s.nodes() * STATES_A_YEAR * STATE_BYTES
     }),
-    plain("gpu", &["gpu_id", "valid_from"], &["gpus"], STATE_OF_ITS_TIME, |s| {
+    plain("gpu", &["gpu_id", "valid_from"], &["gpus", "gpu_survey_marks"], STATE_OF_ITS_TIME, |s| {
         s.gpus() * STATES_A_YEAR * STATE_BYTES
     }),
-    plain("gpu_link", &["gpu_id", "link", "valid_from"], &["gpu_link_infos"], STATE_OF_ITS_TIME, |s| {
-        s.gpus() * s.links() * STATES_A_YEAR * STATE_BYTES
-    }),
+    plain(
+        "gpu_link",
+        &["gpu_id", "link", "valid_from"],
+        &["gpu_link_infos", "gpu_survey_marks"],
+        STATE_OF_ITS_TIME,
+        |s| s.gpus() * s.links() * STATES_A_YEAR * STATE_BYTES,
+    ),
     plain("device_claim", &["kind", "name", "node_id"], &["gpus", "nodes", "host_ports"], Replaced, NONE),
     plain(
         "ib_node",

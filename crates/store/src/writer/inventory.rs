@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use throughline_sample::wire::{Batch, GpuLinkInfo, IbMulticastTable, IbNodeInfo};
+use throughline_sample::wire::{Batch, Event, IbMulticastTable, IbNodeInfo};
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
 use crate::fabrics::END_PARTS_OF_NODES;
 
+use super::gpus::GpuInventory;
 use super::job_facts::{
     CommKey, INSERT_SETTINGS, OpenCallKey, SettingKey, UPSERT_COMMS, UPSERT_OPEN_CALLS, comm_row,
     open_call_row, setting_row,
 };
 use super::jobs::Jobs;
-use super::keys::{Keys, small};
-use super::lost_gpus::{self, LostGpus};
+use super::keys::Keys;
 use super::multicast_groups::MulticastGroups;
 use super::rank_scheduling::SchedulingReadings;
 use super::record_times::{EARLIEST_TIME, optional_time};
@@ -32,35 +32,6 @@ const NODE: VersionedTable = VersionedTable {
         ("boot_id", "text"),
         ("boot_time", "timestamptz"),
         ("hca_guids", "text[]"),
-    ],
-};
-const GPU: VersionedTable = VersionedTable {
-    table: "gpu",
-    key: &[("gpu_id", "bigint")],
-    attributes: &[
-        ("uuid", "text"),
-        ("node_id", "bigint"),
-        ("index", "integer"),
-        ("name", "text"),
-        ("pci_bus_id", "text"),
-        ("link_count", "integer"),
-        ("source", "text"),
-        ("parent_gpu_id", "bigint"),
-        ("numa_node", "integer"),
-        ("nearest_hcas", "text[]"),
-    ],
-};
-const GPU_LINK: VersionedTable = VersionedTable {
-    table: "gpu_link",
-    key: &[("gpu_id", "bigint"), ("link", "integer")],
-    attributes: &[
-        ("active", "boolean"),
-        ("version", "integer"),
-        ("speed_bytes_per_second", "bigint"),
-        ("remote_type", "text"),
-        ("remote_pci_bus_id", "text"),
-        ("remote_gpu_id", "bigint"),
-        ("remote_link", "integer"),
     ],
 };
 const IB_NODE: VersionedTable = VersionedTable {
@@ -111,9 +82,7 @@ struct Mark {
 #[derive(Default)]
 pub(super) struct Inventory {
     nodes: BTreeMap<i64, Value>,
-    gpus: BTreeMap<i64, Value>,
-    gpu_links: BTreeMap<(i64, i32), Value>,
-    lost_gpus: LostGpus,
+    gpus: GpuInventory,
     jobs: Jobs,
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
@@ -130,7 +99,8 @@ pub(super) struct Inventory {
 impl Inventory {
     /// Adds a batch's inventory.
     pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        let batch_time = newest_time(batch).unwrap_or_else(now_nanoseconds);
+        let surveyed = batch.gpu_survey_marks.iter().map(|mark| mark.time).max();
+        let batch_time = newest_time(batch).max(surveyed).unwrap_or_else(now_nanoseconds);
         let at = to_rfc3339(batch_time);
         for node in &batch.nodes {
             let id = keys.node(&node.name)?;
@@ -141,37 +111,7 @@ impl Inventory {
             });
             self.nodes.insert(id, row);
         }
-        let lost = lost_gpus::of_batch(batch);
-        self.lost_gpus.add(batch, &lost, keys);
-        for id in lost.keys().filter_map(|uuid| keys.gpu(&batch.node, uuid).ok()) {
-            self.gpus.remove(&id);
-            self.gpu_links.retain(|(gpu, _), _| *gpu != id);
-        }
-        let is_lost = |uuid: &str| lost.contains_key(uuid);
-        for gpu in batch.gpus.iter().filter(|gpu| !is_lost(&gpu.uuid) && !is_lost(&gpu.parent_uuid)) {
-            let id = keys.gpu(&batch.node, &gpu.uuid)?;
-            let parent = match gpu.parent_uuid.as_str() {
-                "" => None,
-                uuid => Some(keys.gpu(&batch.node, uuid)?),
-            };
-            let hcas = (!gpu.nearest_hcas.is_empty()).then_some(&gpu.nearest_hcas);
-            let row = json!({
-                "gpu_id": id, "uuid": gpu.uuid, "node_id": keys.node(&batch.node)?, "at": at,
-                "index": gpu.index, "name": gpu.name, "pci_bus_id": gpu.pci_bus_id,
-                "link_count": gpu.link_count, "source": gpu.source, "parent_gpu_id": parent,
-                "numa_node": gpu.numa_node, "nearest_hcas": hcas,
-            });
-            self.gpus.insert(id, row);
-        }
-        for link in batch.gpu_link_infos.iter().filter(|link| !is_lost(&link.gpu_uuid)) {
-            let id = keys.gpu(&batch.node, &link.gpu_uuid)?;
-            // The other GPU is one that the same node reports.
-            let remote = match link.remote_gpu_uuid.as_str() {
-                "" => None,
-                uuid => Some(keys.gpu(&batch.node, uuid)?),
-            };
-            self.gpu_links.insert((id, small(link.link, "link")?), gpu_link_row(id, link, remote, &at));
-        }
+        self.gpus.add(batch, keys, batch_time)?;
         self.jobs.add(batch, keys, batch_time)?;
         for comm in &batch.job_comms {
             self.job_comms.extend([comm_row(comm, keys)?]);
@@ -246,8 +186,8 @@ impl Inventory {
         Ok(())
     }
 
-    /// Brings the tables up to date.
-    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
+    /// Brings the tables up to date. Gives the events that are made of what changed, each with the name of its node.
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<Vec<(String, Event)>, WriteError> {
         // In the order of references and, among writers, in one order of locks.
         self.jobs.apply(transaction).await?;
         execute(transaction, "named communicators", UPSERT_COMMS, self.job_comms).await?;
@@ -257,13 +197,7 @@ impl Inventory {
         execute(transaction, "open calls", UPSERT_OPEN_CALLS, open_calls).await?;
         self.scheduling.apply(transaction).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
-        self.lost_gpus.apply(transaction).await?;
-        if let Some(changed) = GPU.apply(transaction, self.gpus.into_values().collect()).await? {
-            for sql in END_MOVED_GPUS {
-                run(transaction, "GPUs that were moved", sql, &changed).await?;
-            }
-        }
-        GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;
+        let events = self.gpus.apply(transaction).await?;
         execute(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, self.ib_nodes.clone())
             .await?;
         let nodes = switch_routing::complete(transaction, self.ib_nodes).await?;
@@ -281,7 +215,7 @@ impl Inventory {
         for mark in self.marks {
             mark.finish(transaction).await?;
         }
-        Ok(())
+        Ok(events)
     }
 }
 
@@ -330,27 +264,6 @@ fn multicast_row(id: i64, table: &IbMulticastTable, batch_time: i64) -> Value {
         table.entries.iter().map(|entry| (entry.mlid.to_string(), json!(entry.ports.as_slice()))).collect();
     json!({"ib_node_id": id, "multicast_forwarding_table": entries, "at": at})
 }
-
-fn gpu_link_row(id: i64, link: &GpuLinkInfo, remote: Option<i64>, at: &str) -> Value {
-    json!({
-        "gpu_id": id, "link": link.link, "active": link.active, "version": link.version,
-        "speed_bytes_per_second": link.speed_bytes_per_second, "remote_type": link.remote_type,
-        "remote_pci_bus_id": link.remote_pci_bus_id, "remote_gpu_id": remote,
-        "remote_link": link.remote_link, "at": at,
-    })
-}
-
-/// What a node had of GPUs that another one has by now.
-const END_MOVED_GPUS: [&str; 2] = [
-    "UPDATE internal.gpu_link l SET valid_to = greatest(s.at, l.valid_from)
-FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz) JOIN internal.gpu g ON g.uuid = s.uuid AND g.gpu_id <> s.gpu_id
-WHERE g.valid_to IS NULL AND l.gpu_id = g.gpu_id AND l.valid_to IS NULL
-  AND NOT EXISTS (SELECT FROM internal.device_claim d WHERE d.kind = 'gpu' AND d.name = g.uuid AND d.node_id = g.node_id AND d.holds_until > now())",
-    "UPDATE internal.gpu g SET valid_to = greatest(s.at, g.valid_from)
-FROM jsonb_to_recordset($1) AS s(gpu_id bigint, uuid text, at timestamptz)
-WHERE g.uuid = s.uuid AND g.gpu_id <> s.gpu_id AND g.valid_to IS NULL
-  AND NOT EXISTS (SELECT FROM internal.device_claim d WHERE d.kind = 'gpu' AND d.name = g.uuid AND d.node_id = g.node_id AND d.holds_until > now())",
-];
 
 const UPDATE_GENERATIONS: &str = "
 UPDATE internal.ib_node n SET generation = s.generation

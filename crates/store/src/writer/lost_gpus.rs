@@ -1,5 +1,6 @@
-//! GPUs that their node has lost: an agent reports it as an event of the reading in which they did not answer, and their rows of the
-//! inventory end at its time. One that returns has rows again with the inventory that its agent sends then.
+//! GPUs that their node has lost: an agent reports it as an event of the reading in which they did not answer. From its time on they
+//! and their partitions are lost, and their links have ended. One that returns has rows as before with the inventory that its agent
+//! sends then.
 
 use super::keys::Keys;
 use super::versioned::run;
@@ -11,8 +12,8 @@ use throughline_sample::wire::Batch;
 use tokio_postgres::Transaction;
 
 /// Kinds of the events, as agents send them.
-const LOST: &str = "gpu.lost";
-const RETURNED: &str = "gpu.returned";
+pub(super) const LOST: &str = "gpu.lost";
+pub(super) const RETURNED: &str = "gpu.returned";
 
 /// Those of some batches, by node and UUID.
 #[derive(Default)]
@@ -43,7 +44,7 @@ impl LostGpus {
         }
     }
 
-    /// Ends their rows, those of their partitions and of their links.
+    /// Marks their rows and those of their partitions, and ends those of their links.
     pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), WriteError> {
         if self.0.is_empty() {
             return Ok(());
@@ -51,23 +52,35 @@ impl LostGpus {
         let rows =
             self.0.into_iter().map(|((node, uuid), at)| json!({"node_id": node, "uuid": uuid, "at": at}));
         let rows = Value::Array(rows.collect());
-        for sql in END {
+        for sql in [END_LINKS, MARK] {
             run(transaction, "GPUs that were lost", sql, &rows).await?;
         }
         Ok(())
     }
 }
 
-const END: [&str; 3] = [
-    "UPDATE internal.gpu_link l SET valid_to = greatest(s.at, l.valid_from)
+const END_LINKS: &str = "
+UPDATE internal.gpu_link l SET valid_to = greatest(s.at, l.valid_from)
 FROM jsonb_to_recordset($1) AS s(node_id bigint, uuid text, at timestamptz)
 JOIN internal.gpu g ON g.node_id = s.node_id AND g.uuid = s.uuid AND g.valid_to IS NULL AND g.valid_from <= s.at
-WHERE l.gpu_id = g.gpu_id AND l.valid_to IS NULL",
-    "UPDATE internal.gpu p SET valid_to = greatest(s.at, p.valid_from)
-FROM jsonb_to_recordset($1) AS s(node_id bigint, uuid text, at timestamptz)
-JOIN internal.gpu g ON g.node_id = s.node_id AND g.uuid = s.uuid AND g.valid_to IS NULL AND g.valid_from <= s.at
-WHERE p.parent_gpu_id = g.gpu_id AND p.valid_to IS NULL",
-    "UPDATE internal.gpu g SET valid_to = s.at
-FROM jsonb_to_recordset($1) AS s(node_id bigint, uuid text, at timestamptz)
-WHERE g.node_id = s.node_id AND g.uuid = s.uuid AND g.valid_to IS NULL AND g.valid_from <= s.at",
-];
+WHERE l.gpu_id = g.gpu_id AND l.valid_to IS NULL";
+
+const MARK: &str = "
+WITH lost AS (
+    SELECT g.gpu_id, s.at
+    FROM jsonb_to_recordset($1) AS s(node_id bigint, uuid text, at timestamptz)
+    JOIN internal.gpu w ON w.node_id = s.node_id AND w.uuid = s.uuid AND w.valid_to IS NULL
+    JOIN internal.gpu g ON (g.gpu_id = w.gpu_id OR g.parent_gpu_id = w.gpu_id) AND g.valid_to IS NULL
+    WHERE NOT g.is_lost AND g.valid_from <= s.at
+), same AS (
+    UPDATE internal.gpu g SET is_lost = true FROM lost l
+    WHERE g.gpu_id = l.gpu_id AND g.valid_to IS NULL AND g.valid_from = l.at
+), ended AS (
+    UPDATE internal.gpu g SET valid_to = l.at FROM lost l
+    WHERE g.gpu_id = l.gpu_id AND g.valid_to IS NULL AND g.valid_from < l.at
+    RETURNING g.*
+)
+INSERT INTO internal.gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, parent_gpu_id, numa_node, nearest_hcas,
+                          is_lost, valid_from)
+SELECT gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, parent_gpu_id, numa_node, nearest_hcas, true, valid_to
+FROM ended";

@@ -177,11 +177,13 @@ impl Session {
 pub(super) async fn write_rows(
     transaction: &Transaction<'_>,
     stock: inventory::Inventory,
-    rows: Rows,
+    mut rows: Rows,
     statements: &mut statements::Statements,
     way: WriteMethod,
 ) -> Result<u64, WriteError> {
-    stock.apply(transaction).await?;
+    for (node, event) in stock.apply(transaction).await? {
+        rows.add_event(&node, &event);
+    }
     let mut written = 0;
     for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
         if buffer.rows() > 0 {

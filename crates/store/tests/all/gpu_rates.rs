@@ -183,8 +183,8 @@ async fn of_several_sources_the_first_that_counts_a_links_bytes_has_all_of_them(
     // What is made of these rates does not add sources up either.
     let sum = "SELECT sum(transmit_bytes_per_second) FROM public.nvlink_rates('2026-11-20', '2026-11-21') WHERE gpu_id = 1 AND link = 0";
     assert_eq!(client.query_one(sum, &[]).await.unwrap().get::<_, f64>(0), 900.0);
-    let inam =
-        "SELECT count(*), max(data_sent_rate) FROM public.nvlink_metrics WHERE source_id = 0 AND link_id = 0";
+    let inam = "SELECT count(*), max(data_sent_rate) FROM public.nvlink_metrics_between('2026-11-20', '2026-11-21') \
+                WHERE source_id = 0 AND link_id = 0";
     let row = client.query_one(inam, &[]).await.unwrap();
     assert_eq!((row.get::<_, i64>(0), row.get::<_, f64>(1)), (10, 100.0));
 }

@@ -1,5 +1,6 @@
 //! Inventory with validity ranges, and the views that people read.
 
+mod gpu_surveys;
 mod lost_gpus;
 mod moved_gpus;
 mod multicast;
@@ -310,7 +311,7 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
     assert_eq!(topology.get::<_, i32>(4), 1);
     let link = bench
         .client
-        .query_one("SELECT source_name, dest_name, dest_port, data_sent, data_sent_rate, data_recv_rate FROM public.nvlink_metrics \
+        .query_one("SELECT source_name, dest_name, dest_port, data_sent, data_sent_rate, data_recv_rate FROM public.nvlink_metrics_between('2026-01-01', '2027-01-01') \
                     WHERE link_id = 0 AND data_sent_rate IS NOT NULL", &[])
         .await
         .unwrap();

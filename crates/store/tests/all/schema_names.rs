@@ -30,7 +30,7 @@ const VIEWS: [&str; 16] = [
 ];
 
 /// Functions for people: rates and readings of a range of time, and parts of queries.
-const FUNCTIONS: [&str; 16] = [
+const FUNCTIONS: [&str; 17] = [
     "counter_increase",
     "counter_rate",
     "gpu_pcie_rates",
@@ -45,6 +45,7 @@ const FUNCTIONS: [&str; 16] = [
     "link_contributor_minutes",
     "link_minute_shares",
     "nvlink_link_readings",
+    "nvlink_metrics_between",
     "nvlink_rates",
     "nvlink_readings",
 ];

@@ -114,8 +114,13 @@ async fn of_nodes(
     let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
     let gpus = nodes::gpus(client, &ids, QueryTime::Time(grid.to())).await?;
     let host_of = |id: i64| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
+    // Of a rank on a partition the GPU.
     let is_used = |gpu: &&nodes::Gpu| {
-        used(ranks, host_of(gpu.host), |rank| &rank.gpus).is_none_or(|used| used.contains(gpu.uuid.as_str()))
+        let parts =
+            gpus.iter().filter(|part| part.host == gpu.host && part.parent.as_ref() == Some(&gpu.uuid));
+        let mut names = std::iter::once(*gpu).chain(parts).map(|gpu| gpu.uuid.as_str());
+        let used = used(ranks, host_of(gpu.host), |rank| &rank.gpus);
+        gpu.parent.is_none() && used.is_none_or(|used| names.any(|name| used.contains(name)))
     };
     let gpus: Vec<&nodes::Gpu> = gpus.iter().filter(is_used).collect();
     let mut lanes = Vec::new();

@@ -67,6 +67,12 @@ function gpuRow(node: Node): number {
 
 const arcHeight = (i: number, j: number) => 2 * (ARC_PX + ARC_FURTHER_PX * (Math.abs(i - j) - 1))
 
+/** What a GPU is, or that it is lost. */
+function gpuNote(gpu: Node['gpus'][number]): string {
+  if (gpu.is_lost) return 'lost: does not answer'
+  return gpu.partitions.length > 0 ? `${gpu.name}, ${gpu.partitions.length} partitions` : gpu.name
+}
+
 /** Everything of a host. `unfolded`: whether a logical link shows its physical ones. */
 export function draw(node: Node, unfolded: (logical: number) => boolean): Drawing {
   const gpuY = gpuRow(node)
@@ -78,7 +84,7 @@ export function draw(node: Node, unfolded: (logical: number) => boolean): Drawin
     spots.push({ id: `${kind}${i}`, kind, x: spread(count, i), y, width: Math.min(BOX_PX, WIDTH / count - BETWEEN_PX), title, note })
   }
   node.nv_switches.forEach((s, i) => add('nvswitch', i, node.nv_switches.length, SWITCH_Y, `NVSwitch ${i}`, s.pci))
-  node.gpus.forEach((g, i) => add('gpu', i, node.gpus.length, gpuY, `GPU ${g.index}`, g.name))
+  node.gpus.forEach((g, i) => add('gpu', i, node.gpus.length, gpuY, `GPU ${g.index}`, gpuNote(g)))
   node.numa_nodes.forEach((n, i) => add('cpu', i, node.numa_nodes.length, cpuY, `CPU, NUMA ${n}`, ''))
   node.adapters.forEach((a, i) => add('adapter', i, node.adapters.length, adapterY, `${a.device} port ${a.port}`, a.state ?? ''))
   node.adapters.forEach((a, i) => {

@@ -56,7 +56,10 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
                     <th scope="row">
                       <a href={nodePath(node.host)}>{node.host}</a>
                     </th>
-                    <td class="n">{node.gpus}</td>
+                    <td class="n">
+                      {node.gpus}
+                      {node.lost_gpus > 0 && <small class="between">{node.lost_gpus} lost</small>}
+                    </td>
                     <td class="n">{node.adapters}</td>
                     <td class="n">{moment(node.boot_ms)}</td>
                   </tr>

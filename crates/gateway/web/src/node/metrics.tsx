@@ -57,13 +57,11 @@ export function NvlinkMetrics({ data, query, preferences }: Props) {
           Of{' '}
           <select value={gpu ?? ''} onChange={(e) => setQuery({ gpu: e.currentTarget.value }, true)}>
             <option value="">all GPUs, their links together</option>
-            {data.gpus
-              .filter((g) => g.parent === null)
-              .map((g) => (
-                <option key={g.uuid} value={g.index}>
-                  GPU {g.index}, each link
-                </option>
-              ))}
+            {data.gpus.map((g) => (
+              <option key={g.uuid} value={g.index}>
+                GPU {g.index}, each link
+              </option>
+            ))}
           </select>
         </label>
         {shown && <span class="dim">{shown.help}</span>}

@@ -30,7 +30,7 @@ async fn in_sql(client: &Client) -> Vec<String> {
         (arrays, format!("public.nvlink_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
         ("r", format!("public.nvlink_link_readings{}", between(BEGIN + 100)), "gpu_id, link, time, source"),
         ("r", format!("public.nvlink_rates{}", between(BEGIN + 200)), "gpu_id, link, time"),
-        ("r", "public.nvlink_metrics r".to_owned(), "id"),
+        ("r", format!("public.nvlink_metrics_between{}", between(BEGIN + 100)), "id"),
         ("r", format!("public.gpu_pcie_readings{}", between(BEGIN + 100)), "gpu_id, time, source"),
         ("r", format!("public.gpu_pcie_rates{}", between(BEGIN + 200)), "gpu_id, time"),
     ] {

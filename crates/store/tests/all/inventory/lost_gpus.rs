@@ -1,4 +1,4 @@
-//! GPUs that a node reports to be lost: their rows end, and begin again when they return.
+//! GPUs that a node reports to be lost: they have rows that say so until they return.
 
 use super::*;
 
@@ -27,34 +27,44 @@ fn node(at: i64, gpus: &[&str], events: &[(&str, &str)]) -> Batch {
     }
 }
 
-/// The GPUs and links that are there now.
+/// The GPUs that are there now, those that are lost with a mark, and how many links are.
 async fn here(bench: &Bench) -> (Vec<String>, i64) {
-    let gpus = bench.texts("SELECT uuid FROM internal.gpu WHERE valid_to IS NULL ORDER BY uuid").await;
-    (gpus, bench.number("SELECT count(*) FROM internal.gpu_link WHERE valid_to IS NULL").await)
+    let gpus = "SELECT uuid || CASE WHEN is_lost THEN ' lost' ELSE '' END FROM internal.gpu WHERE valid_to IS NULL ORDER BY uuid";
+    (
+        bench.texts(gpus).await,
+        bench.number("SELECT count(*) FROM internal.gpu_link WHERE valid_to IS NULL").await,
+    )
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(String::from).into()
 }
 
 #[tokio::test]
-async fn rows_of_a_gpu_that_is_lost_end_with_its_event_and_begin_when_it_returns() {
+async fn a_gpu_that_is_lost_has_a_row_of_its_own_from_its_event_until_it_returns() {
     let mut bench = Bench::new().await;
     let both = ["GPU-a", "GPU-b"];
     bench.send(node(0, &both, &[])).await;
-    let all: Vec<String> = ["GPU-a", "GPU-b", "MIG-b0"].map(String::from).into();
+    let all = texts(["GPU-a", "GPU-b", "MIG-b0"]);
+    let lost = texts(["GPU-a", "GPU-b lost", "MIG-b0 lost"]);
     assert_eq!(here(&bench).await, (all.clone(), 2));
     // Within the same second it was reported as there, too.
     bench.send(node(60, &both, &[("gpu.lost", "GPU-b")])).await;
-    assert_eq!(here(&bench).await, (vec!["GPU-a".to_owned()], 1));
-    let ended = "SELECT extract(epoch FROM valid_to - valid_from)::integer::text FROM internal.gpu WHERE uuid = 'GPU-b'";
-    assert_eq!(bench.texts(ended).await, ["60"]);
+    assert_eq!(here(&bench).await, (lost.clone(), 1));
+    let began = "SELECT is_lost || ' ' || extract(epoch FROM valid_from - min(valid_from) OVER ())::integer \
+                 FROM internal.gpu WHERE uuid = 'GPU-b' ORDER BY valid_from";
+    assert_eq!(bench.texts(began).await, ["false 0", "true 60"]);
     // Again, and of one that nobody knows: nothing more.
     bench.send(node(70, &["GPU-a"], &[("gpu.lost", "GPU-b"), ("gpu.lost", "GPU-x")])).await;
-    assert_eq!(bench.texts(ended).await, ["60"]);
+    assert_eq!(bench.texts(began).await, ["false 0", "true 60"]);
+    assert_eq!(here(&bench).await, (lost, 1));
     bench.send(node(120, &both, &[("gpu.returned", "GPU-b")])).await;
     assert_eq!(here(&bench).await, (all.clone(), 2));
-    assert_eq!(bench.number("SELECT count(*) FROM internal.gpu WHERE uuid = 'GPU-b'").await, 2);
+    assert_eq!(bench.texts(began).await, ["false 0", "true 60", "false 120"]);
     // A reset within one batch ends nothing.
     bench.send(node(180, &both, &[("gpu.lost", "GPU-b"), ("gpu.returned", "GPU-b")])).await;
     assert_eq!(here(&bench).await, (all.clone(), 2));
-    // A message that arrives late does not end the present.
+    // A message that arrives late does not change the present.
     bench.send(node(90, &[], &[("gpu.lost", "GPU-b")])).await;
     assert_eq!(here(&bench).await, (all, 2));
     // Another node's word does not count.
