@@ -172,7 +172,7 @@ fn nothing_found(kind: ProblemKind) -> Option<Survey> {
     match kind {
         ProblemKind::NoGpu => Some(Survey::default()),
         // GPUs are listed, and none of them can be identified.
-        ProblemKind::Unreadable => Some(Survey { gpus: Vec::new(), unreadable: 1 }),
+        ProblemKind::Unreadable => Some(Survey { unreadable: 1, ..Survey::default() }),
         _ => None,
     }
 }

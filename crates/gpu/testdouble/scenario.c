@@ -91,15 +91,17 @@ static struct gpu before[MAX_GPUS];
 
 void adopt_counters(struct gpu *gpu)
 {
-	const struct gpu *old = &before[gpu - scenario.gpus];
-	if (!old->uuid[0] || strcmp(old->uuid, gpu->uuid) == 0)
-		return;
 	/* One that was not there begins at 0. */
 	static const struct gpu none;
 	const struct gpu *from = &none;
-	for (int i = 0; i < MAX_GPUS; i++)
+	bool is_first = true;
+	for (int i = 0; i < MAX_GPUS; i++) {
+		is_first = is_first && !before[i].uuid[0];
 		if (strcmp(before[i].uuid, gpu->uuid) == 0)
 			from = &before[i];
+	}
+	if (is_first)
+		return;
 	gpu->pcie_tx = from->pcie_tx;
 	gpu->pcie_rx = from->pcie_rx;
 	gpu->polls = from->polls;

@@ -198,7 +198,8 @@ fn surveyed(surveys: &[(&[&str], u32)]) -> Vec<(Vec<String>, String)> {
     let gpu = |uuid: &&str| GpuSurvey { uuid: (*uuid).into(), links: vec![link(0)], ..GpuSurvey::default() };
     let mut converter = Converter::default();
     let mut then = |(uuids, unreadable): &(&[&str], u32)| {
-        converter.survey(&Survey { gpus: uuids.iter().map(gpu).collect(), unreadable: *unreadable });
+        let gpus = uuids.iter().map(gpu).collect();
+        converter.survey(&Survey { gpus, unreadable: *unreadable, ..Survey::default() });
         let mut poll = poll_at(1, vec![raw(138, 0, 1)], vec![]);
         poll.gpus = vec![poll.gpus[0].clone(); uuids.len()];
         let converted = converter.poll(&poll, &utc);
@@ -249,7 +250,7 @@ fn partitions_that_could_not_be_read_stay() {
     };
     let mut converter = Converter::default();
     let mut then = |gpu| {
-        converter.survey(&Survey { gpus: vec![gpu], unreadable: 0 });
+        converter.survey(&Survey { gpus: vec![gpu], ..Survey::default() });
         let inventory = converter.inventory(7);
         let mark = inventory.mark.unwrap();
         assert_eq!(mark.gpus.len(), inventory.gpus.len());

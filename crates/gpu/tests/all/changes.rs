@@ -121,16 +121,16 @@ fn values_stay_with_their_gpu_when_indices_are_swapped_under_it() {
 }
 
 /// What a reading of GPU 1's link 1 and PCIe came to, with the events of the reading.
-type Told = (Option<u64>, Option<u64>, Vec<String>);
+type Outcome = (Option<u64>, Option<u64>, Vec<String>);
 
 /// Readings from a change of the scenario on, until one has a value again after one that had none.
 fn readings(
     bench: &mut Bench,
     text: &str,
-    is_there: impl Fn(&Told) -> bool,
+    is_there: impl Fn(&Outcome) -> bool,
     back: Option<&str>,
-) -> Vec<Told> {
-    let told = |batch: &Batch| {
+) -> Vec<Outcome> {
+    let outcome = |batch: &Batch| {
         let (link, pcie) = counted(batch, 1).remove("GPU-1101").unwrap_or_default();
         let kinds = batch.events.iter().map(|event| event.kind.clone());
         (link, pcie, kinds.collect())
@@ -139,21 +139,21 @@ fn readings(
     bench.rewrite(text);
     let mut all = Vec::new();
     while all.last().is_none_or(&is_there) {
-        all.push(told(&bench.next_batch()));
+        all.push(outcome(&bench.next_batch()));
         assert!(all.len() < 1000);
     }
     if let Some(text) = back {
-        all.push(told(&bench.next_batch()));
+        all.push(outcome(&bench.next_batch()));
         bench.rewrite(text);
     }
-    while all.last().is_none_or(|told| !is_there(told)) {
-        all.push(told(&bench.next_batch()));
+    while all.last().is_none_or(|outcome| !is_there(outcome)) {
+        all.push(outcome(&bench.next_batch()));
         assert!(all.len() < 1000);
     }
     all
 }
 
-fn events(readings: &[Told]) -> Vec<&str> {
+fn events(readings: &[Outcome]) -> Vec<&str> {
     readings.iter().flat_map(|(.., events)| events).map(String::as_str).collect()
 }
 
@@ -165,12 +165,12 @@ fn a_counter_that_jumps_ahead_is_absent_once_with_an_event_and_begins_at_zero() 
     let jumped = readings(
         &mut bench,
         &format!("{NODE}{MOVING}traffic 1 1 tx_jump=4400000000000\n"),
-        |told| told.0.is_some(),
+        |outcome| outcome.0.is_some(),
         None,
     );
     assert_eq!(events(&jumped), ["counter.implausible"]);
-    assert_eq!(jumped.iter().filter(|told| told.0.is_none()).count(), 1);
-    let after = jumped.last().and_then(|told| told.0).unwrap();
+    assert_eq!(jumped.iter().filter(|outcome| outcome.0.is_none()).count(), 1);
+    let after = jumped.last().and_then(|outcome| outcome.0).unwrap();
     assert!(after < 26_562_000_000, "{after}");
     assert_eq!(bench.status().absent["implausible"], 1);
 }
@@ -180,11 +180,11 @@ fn a_value_of_all_ones_is_absent_for_as_long_as_it_lasts_and_the_counter_goes_on
     let mut bench = bench(MOVING);
     let base = format!("{NODE}{MOVING}");
     let ones = format!("{base}field 1 1 138 18446744073709551615\n");
-    let read = readings(&mut bench, &ones, |told| told.0.is_some(), Some(&base));
+    let read = readings(&mut bench, &ones, |outcome| outcome.0.is_some(), Some(&base));
     assert_eq!(events(&read), ["counter.implausible"]);
-    let values: Vec<u64> = read.iter().filter_map(|told| told.0).collect();
+    let values: Vec<u64> = read.iter().filter_map(|outcome| outcome.0).collect();
     assert!(values.is_sorted() && values.last() < Some(&200_000_000_000), "{values:?}");
-    assert!(read.iter().filter(|told| told.0.is_none()).count() >= 2);
+    assert!(read.iter().filter(|outcome| outcome.0.is_none()).count() >= 2);
 }
 
 #[test]
@@ -195,9 +195,9 @@ fn a_rate_of_gpm_that_is_none_or_beyond_the_slot_is_absent_and_pcie_goes_on() {
         let first = bench.until(|batch| counted(batch, 1)["GPU-1101"].1 > Some(0));
         assert!(first.gpu_pcie.iter().all(|sample| sample.source == "nvml_gpm"));
         let read =
-            readings(&mut bench, &format!("{base}gpm 1 {wrong}\n"), |told| told.1.is_some(), Some(&base));
+            readings(&mut bench, &format!("{base}gpm 1 {wrong}\n"), |outcome| outcome.1.is_some(), Some(&base));
         assert_eq!(events(&read), ["counter.implausible"], "{wrong}");
-        let values: Vec<u64> = read.iter().filter_map(|told| told.1).collect();
+        let values: Vec<u64> = read.iter().filter_map(|outcome| outcome.1).collect();
         assert!(values.is_sorted() && values.last() < Some(&600_000_000_000), "{wrong}: {values:?}");
         let last = *values.last().unwrap();
         let on = bench.until(|batch| counted(batch, 1)["GPU-1101"].1 > Some(last));
