@@ -5,6 +5,7 @@ mod attacks;
 mod bench;
 mod cupti;
 mod gpu;
+mod gpu_doctor;
 mod gpu_isolation;
 mod hardware_script;
 mod mpi;
