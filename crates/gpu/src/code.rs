@@ -39,6 +39,8 @@ impl Code {
     pub const NOT_READY: Self = Self(27);
     /// NVML knows no such GPU any more.
     pub const GPU_NOT_FOUND: Self = Self(28);
+    /// From here on codes are ours, not NVML's.
+    const FIRST_OF_OURS: Self = Self(u32::MAX - 15);
     /// Ours, not NVML's: another GPU of this node has the same UUID.
     pub const DUPLICATE_UUID: Self = Self(u32::MAX - 2);
     /// Ours, not NVML's: a 32-bit PCIe counter that nobody reads often enough to unfold.
@@ -162,6 +164,9 @@ impl Code {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self >= Self::FIRST_OF_OURS {
+            return write!(f, "no value ({})", self.reason());
+        }
         write!(f, "NVML error {} ({})", self.0, self.reason())
     }
 }
@@ -175,6 +180,7 @@ mod tests {
         assert_eq!(Code(15).reason(), "gpu_is_lost");
         assert_eq!(Code(4711).reason(), "other");
         assert_eq!(Code(18).to_string(), "NVML error 18 (version_mismatch)");
+        assert_eq!(Code::DUPLICATE_UUID.to_string(), "no value (duplicate_uuid)");
     }
 
     #[test]

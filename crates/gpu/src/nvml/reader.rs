@@ -62,10 +62,22 @@ impl Reader for NvmlReader<'_> {
 
     /// Keeps the PCIe sums of GPUs that are still there.
     fn survey(&mut self) -> Result<Survey, GivenUp> {
-        let (mut found, mut fresh) = survey(self.session, &self.found, &self.plans).map_err(|code| {
-            let text = format!("cannot list the GPUs: {code}; {}", code.remedy());
-            (ProblemKind::DriverUnavailable, text)
-        })?;
+        let (mut found, mut fresh) = match survey(self.session, &self.found, &self.plans) {
+            Ok(found) => found,
+            // It is asked again; meanwhile what is known is read on.
+            Err(code)
+                if !self.plans.is_empty()
+                    && ![Code::DRIVER_NOT_LOADED, Code::UNINITIALIZED].contains(&code) =>
+            {
+                let call = "nvmlDeviceGetCount_v2".to_owned();
+                let refusals = vec![Refusal { index: 0, call, code: code.0, values: 1 }];
+                return Ok(Survey { refusals, ..self.found.clone() });
+            }
+            Err(code) => {
+                let text = format!("cannot list the GPUs: {code}; {}", code.remedy());
+                return Err((ProblemKind::DriverUnavailable, text));
+            }
+        };
         if found.gpus.is_empty() {
             return Err(match found.unreadable {
                 0 => (ProblemKind::NoGpu, "NVML works and there is no GPU".to_owned()),

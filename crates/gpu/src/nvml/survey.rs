@@ -7,7 +7,7 @@ use super::refusals::{Refusals, chosen, where_any_answers};
 use super::{Gpu, NVLINK_VERSION_5_0, Session};
 use crate::code::Code;
 use crate::field::{self, C2C_FIRST_LINK, Family, FieldValue};
-use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Survey};
+use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Refusal, Survey};
 use crate::poll::NOT_ANSWERED;
 use crate::slowed::CAUSES;
 
@@ -40,34 +40,61 @@ pub fn survey<'l, 's>(
 ) -> Result<(Survey, Vec<GpuPlan<'l, 's>>), Code> {
     let count = session.gpu_count()?.min(MAX_GPUS);
     let mut found = Survey::default();
-    let mut plans = Vec::new();
+    let mut read = Vec::new();
     for index in 0..count {
         let mut refusals = Refusals::new(index, None);
         let handle = session.gpu(index).map_err(|code| ("nvmlDeviceGetHandleByIndex_v2", code));
         let identified =
             handle.and_then(|gpu| Ok((gpu, gpu.uuid().map_err(|code| ("nvmlDeviceGetUUID", code))?)));
-        let is_known = |uuid: &String| found.gpus.iter().any(|known| known.uuid == *uuid);
+        let is_known = |uuid: &String| read.iter().any(|(known, _): &(GpuSurvey, _)| known.uuid == *uuid);
         let identified = match identified {
             Ok((_, uuid)) if is_known(&uuid) => Err(("nvmlDeviceGetUUID", Code::DUPLICATE_UUID)),
             identified => identified,
         };
         match identified {
             Ok((gpu, uuid)) => {
-                let survey = last.gpus.iter().find(|known| known.uuid == uuid);
-                let plan_before = plans_before.iter().find(|known| known.uuid == uuid);
-                refusals.before = survey;
+                let before = plans_before.iter().find(|known| known.uuid == uuid);
+                refusals.before = last.gpus.iter().find(|known| known.uuid == uuid);
                 let described = describe(&gpu, index, uuid, &mut refusals);
-                plans.push(plan(gpu, &described, plan_before));
-                found.gpus.push(described);
+                let plan = plan(gpu, &described, before);
+                read.push((described, plan));
             }
-            Err((call, code)) => {
-                found.unreadable += 1;
-                refusals.note(call, code, 0);
-            }
+            Err((call, code)) => refusals.note(call, code, 0),
         }
         found.refusals.extend(refusals.into_list());
     }
+    let kept = kept(&found.refusals, last, plans_before, &read);
+    found.unreadable = count - u32::try_from(read.len() + kept.len()).unwrap_or(count).min(count);
+    read.extend(kept);
+    read.sort_by_key(|(described, _)| described.index);
+    let (gpus, plans) = read.into_iter().unzip();
+    found.gpus = gpus;
     Ok((found, plans))
+}
+
+/// GPUs that the driver refuses to hand out for a reason which leaves it open whether they are there: read on by the handles
+/// of before. A GPU that is lost, or was moved to another index, is none of them.
+fn kept<'l, 's>(
+    refusals: &[Refusal],
+    last: &Survey,
+    plans_before: &[GpuPlan<'l, 's>],
+    read: &[(GpuSurvey, GpuPlan<'l, 's>)],
+) -> Vec<(GpuSurvey, GpuPlan<'l, 's>)> {
+    const GONE: [Code; 4] =
+        [Code::GPU_IS_LOST, Code::GPU_NOT_FOUND, Code::INVALID_ARGUMENT, Code::DUPLICATE_UUID];
+    let is_open = |one: &&Refusal| is_of_identity(one) && !GONE.contains(&Code(one.code));
+    let known = refusals.iter().filter(is_open).filter_map(|one| {
+        let described = last.gpus.iter().find(|known| known.index == one.index)?;
+        let before = plans_before.iter().find(|known| known.uuid == described.uuid)?;
+        let is_elsewhere = read.iter().any(|(found, _)| found.uuid == described.uuid);
+        (!is_elsewhere).then(|| (described.clone(), plan(before.gpu, described, Some(before))))
+    });
+    known.collect()
+}
+
+/// Whether a refusal leaves a GPU without a handle or UUID.
+fn is_of_identity(refusal: &Refusal) -> bool {
+    ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID"].contains(&refusal.call.as_str())
 }
 
 fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals<'_>) -> GpuSurvey {
