@@ -101,8 +101,11 @@ async fn tried(config: &Config, settings: GpuConfig) -> anyhow::Result<Vec<Findi
     let read = readings.next().await;
     let mut findings = match read {
         Ok(batch) if vendor == Vendor::Nvml => {
-            // As the agent reads: a rate of GPM needs two samples.
-            let newest = readings.next().await.unwrap_or_else(|_| batch.clone());
+            // As the agent reads: a rate of GPM needs two samples that are not too close together, as the first two may be.
+            let mut newest = batch.clone();
+            for _ in 0..2 {
+                newest = readings.next().await.unwrap_or(newest);
+            }
             let mut findings = nvml::findings(config, &readings.status(), &batch, &newest);
             findings.push(nvml::processes(readings.processes().await));
             findings
