@@ -16,3 +16,4 @@ mod scenarios;
 mod sequences;
 mod topologies;
 mod vendors;
+mod xids;
