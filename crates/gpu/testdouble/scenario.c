@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "carry.h"
 #include "refuse.h"
 #include "scenario.h"
 #include "statements.h"
@@ -86,31 +87,6 @@ static bool changed(void)
 	return file_count == 0;
 }
 
-/* The GPUs before the file was read again. */
-static struct gpu before[MAX_GPUS];
-
-void adopt_counters(struct gpu *gpu)
-{
-	/* One that was not there begins at 0. */
-	static const struct gpu none;
-	const struct gpu *from = &none;
-	bool is_first = true;
-	for (int i = 0; i < MAX_GPUS; i++) {
-		is_first = is_first && !before[i].uuid[0];
-		if (strcmp(before[i].uuid, gpu->uuid) == 0)
-			from = &before[i];
-	}
-	if (is_first)
-		return;
-	gpu->pcie_tx = from->pcie_tx;
-	gpu->pcie_rx = from->pcie_rx;
-	gpu->polls = from->polls;
-	for (int l = 0; l < MAX_LINKS; l++) {
-		gpu->links[l].tx = from->links[l].tx;
-		gpu->links[l].rx = from->links[l].rx;
-	}
-}
-
 /* Evicts all but the counters and how often they were read: those go on. */
 static void begin_again(void)
 {
@@ -128,7 +104,7 @@ static void begin_again(void)
 						      .bits = 64};
 		}
 		strcpy(stored.chip, "GH100");
-		before[i] = *gpu;
+		store_counters(i, gpu);
 		*gpu = stored;
 	}
 	strcpy(scenario.driver, "0.0");

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "carry.h"
 #include "refuse.h"
 #include "statements.h"
 

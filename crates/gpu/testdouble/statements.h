@@ -14,7 +14,4 @@ void copy(char *to, size_t size, const char *from);
 /* Reads one line of the file `path`, which is changed by that; `include` gets the path of a file that it names. */
 void read_line(char *line, const char *path, void (*include)(const char *path));
 
-/* Gives a GPU whose UUID was read the counters that it had, wherever it was. */
-void adopt_counters(struct gpu *gpu);
-
 #endif

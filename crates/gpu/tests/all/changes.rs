@@ -194,8 +194,12 @@ fn a_rate_of_gpm_that_is_none_or_beyond_the_slot_is_absent_and_pcie_goes_on() {
         let base = format!("{NODE}{MOVING}");
         let first = bench.until(|batch| counted(batch, 1)["GPU-1101"].1 > Some(0));
         assert!(first.gpu_pcie.iter().all(|sample| sample.source == "nvml_gpm"));
-        let read =
-            readings(&mut bench, &format!("{base}gpm 1 {wrong}\n"), |outcome| outcome.1.is_some(), Some(&base));
+        let read = readings(
+            &mut bench,
+            &format!("{base}gpm 1 {wrong}\n"),
+            |outcome| outcome.1.is_some(),
+            Some(&base),
+        );
         assert_eq!(events(&read), ["counter.implausible"], "{wrong}");
         let values: Vec<u64> = read.iter().filter_map(|outcome| outcome.1).collect();
         assert!(values.is_sorted() && values.last() < Some(&600_000_000_000), "{wrong}: {values:?}");

@@ -21,7 +21,7 @@ pub(super) struct Survey {
     /// The newest time of its batch, UTC nanoseconds.
     newest: i64,
     mark: GpuSurveyMark,
-    /// GPUs of which the batch has events of being lost or of their return.
+    /// GPUs whose loss or return the batch has as an event.
     reported: BTreeSet<String>,
 }
 

@@ -205,7 +205,7 @@ async fn hosts_page_by_page_and_what_is_none() {
     let body = get(&router, "/nodes?limit=1").await;
     assert_eq!(
         body["nodes"],
-        json!([{"host": "n10", "gpus": 1, "adapters": 0, "boot_ms": START_MS - 3_600_000}])
+        json!([{"host": "n10", "gpus": 1, "lost_gpus": 0, "adapters": 0, "boot_ms": START_MS - 3_600_000}])
     );
     let body = get(&router, &format!("/nodes?limit=1&next={}", body["next"].as_str().unwrap())).await;
     assert_eq!(
