@@ -224,3 +224,72 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
         assert_eq!((row.get::<_, i64>(5), row.get::<_, i64>(6)), (0, i64::from(n == 4)));
     }
 }
+
+/// Two GPUs that swapped their indices five minutes ago, and readings of each second since ten minutes ago: the first sends 1 kB/s over
+/// its first link and 2 kB/s over its second one, the other ten times as much.
+const SWAPPED: &str = "
+INSERT INTO internal.node_key (name) VALUES ('n1'), ('n2');
+INSERT INTO internal.gpu_key (node_id, uuid) VALUES (1, 'GPU-1'), (1, 'GPU-2');
+INSERT INTO internal.gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from, valid_to)
+SELECT k.id, k.uuid, 1, abs(k.id - 1 - h.half), 'H200', '', 2, 'nvml', t.now - INTERVAL '1 day' * (1 - h.half) - INTERVAL '5 minutes' * h.half,
+       CASE h.half WHEN 0 THEN t.now - INTERVAL '5 minutes' END
+FROM internal.gpu_key k CROSS JOIN (VALUES (0), (1)) h (half) CROSS JOIN (SELECT date_trunc('second', now()) AS now) t;
+INSERT INTO internal.gpu_link (gpu_id, link, active, remote_type, remote_pci_bus_id, remote_gpu_id, remote_link, valid_from)
+SELECT k.id, l, true, 'gpu', '', 3 - k.id, l, now() - INTERVAL '1 day' FROM internal.gpu_key k CROSS JOIN generate_series(0, 1) l;
+INSERT INTO internal.nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes, up, speed_bytes_per_second)
+SELECT date_trunc('second', now()) - n * INTERVAL '1 s', k.id, now() - INTERVAL '1 hour', 'nvml',
+       (SELECT array_agg((1000 - n) * 1000 * f * CASE k.id WHEN 1 THEN 1 ELSE 10 END ORDER BY f) FROM generate_series(1, 2) f),
+       ARRAY[7, 7], ARRAY[1, 1], ARRAY[50000, 50000]
+FROM internal.gpu_key k CROSS JOIN generate_series(0, 599) n;
+";
+
+#[tokio::test]
+async fn inams_table_has_the_last_hour_with_the_names_of_its_time_and_ids_that_stay() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(SWAPPED).await.unwrap();
+    let reader = database.connect_reader().await.unwrap();
+    let of = "SELECT source_id, link_id, min(data_sent_rate), max(data_sent_rate), count(data_sent_rate), min(dest_name), max(dest_id)
+              FROM";
+    let at = "(SELECT max(valid_from) FROM internal.gpu)";
+    let query = |from: &str, when: &str| {
+        format!("{of} {from} WHERE node_name = 'n1' AND added_on {when} GROUP BY 1, 2 ORDER BY 1, 2")
+    };
+    let between = "public.nvlink_metrics_between(now() - INTERVAL '20 minutes', now(), 'n1')";
+    for from in ["public.nvlink_metrics", between] {
+        for (when, factors) in [(format!("< {at}"), [1, 10]), (format!(">= {at}"), [10, 1])] {
+            let rows = reader.query(&query(from, &when), &[]).await.unwrap();
+            assert_eq!(rows.len(), 4, "{from} {when}");
+            for (row, (index, link)) in rows.iter().zip([(0, 0), (0, 1), (1, 0), (1, 1)]) {
+                assert_eq!((row.get::<_, i32>(0), row.get::<_, i32>(1)), (index, link));
+                let rate = f64::from(factors[index as usize] * 1000 * (link + 1));
+                assert_eq!((row.get::<_, f64>(2), row.get::<_, f64>(3)), (rate, rate), "{from} {when}");
+                assert!(row.get::<_, i64>(4) >= 298, "{from} {when}");
+                let other = 1 - index;
+                assert_eq!(
+                    (row.get::<_, &str>(5), row.get::<_, i32>(6)),
+                    (format!("H200 {other}").as_str(), other)
+                );
+            }
+        }
+    }
+    // The same reading has the same id in both, and later ones have greater ones.
+    let ids = format!(
+        "SELECT count(*), count(DISTINCT a.id), bool_and(a.added_on = b.added_on AND a.link_id = b.link_id AND a.source_id = b.source_id),
+                bool_and(a.is_greater) FROM (SELECT *, id > lag(id, 4) OVER (ORDER BY added_on, id) IS NOT FALSE AS is_greater FROM public.nvlink_metrics) a
+         JOIN {between} b ON b.id = a.id"
+    );
+    let row = reader.query_one(&ids, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (2400, 2400));
+    assert!(row.get::<_, bool>(2) && row.get::<_, bool>(3));
+    let none =
+        "SELECT count(*) FROM public.nvlink_metrics_between(now() - INTERVAL '20 minutes', now(), 'n2')";
+    assert_eq!(reader.query_one(none, &[]).await.unwrap().get::<_, i64>(0), 0);
+    // Rates have the names of the time, too.
+    let indices = format!(
+        "SELECT string_agg(DISTINCT gpu || ' ' || gpu_index || ' ' || (time < {at}), ', ' ORDER BY gpu || ' ' || gpu_index || ' ' || (time < {at}))
+         FROM public.nvlink_rates(now() - INTERVAL '20 minutes')"
+    );
+    let found = reader.query_one(&indices, &[]).await.unwrap();
+    assert_eq!(found.get::<_, &str>(0), "GPU-1 0 true, GPU-1 1 false, GPU-2 0 false, GPU-2 1 true");
+}

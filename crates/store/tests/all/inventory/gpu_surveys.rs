@@ -157,3 +157,56 @@ async fn what_may_be_one_that_gives_no_identity_is_lost_and_links_end_one_by_one
     bench.send(Batch { node: "node1".into(), gpu_survey_marks: vec![dcgm], ..Batch::default() }).await;
     assert_eq!(here(&bench).await, (vec![], 0));
 }
+
+#[tokio::test]
+async fn the_topology_has_a_row_for_each_pair_of_ends() {
+    let mut bench = Bench::new().await;
+    let mut batch = survey(0, &[A, B]);
+    let link = |uuid: &str, link, kind: &str, place: &str, remote: &str| GpuLinkInfo {
+        gpu_uuid: uuid.into(),
+        link,
+        active: true,
+        remote_type: kind.into(),
+        remote_pci_bus_id: place.into(),
+        remote_gpu_uuid: remote.into(),
+        speed_bytes_per_second: Some(25_000_000_000),
+        ..GpuLinkInfo::default()
+    };
+    batch.gpu_link_infos = vec![
+        link("GPU-a", 0, "gpu", "1:0", "GPU-b"),
+        link("GPU-a", 1, "gpu", "1:0", "GPU-b"),
+        link("GPU-a", 2, "switch", "7:1", ""),
+        link("GPU-a", 3, "switch", "7:0", ""),
+        link("GPU-a", 4, "switch", "7:1", ""),
+        link("GPU-a", 40, "cpu", "", ""),
+        link("GPU-b", 0, "gpu", "0:0", "GPU-a"),
+        link("GPU-b", 1, "switch", "7:1", ""),
+        link("GPU-b", 2, "cpu", "6:0", ""),
+    ];
+    for gpu in &mut batch.gpu_survey_marks[0].gpus {
+        gpu.links = (0..5).chain([40]).collect();
+    }
+    bench.send(batch).await;
+    let rows = "SELECT source_id || ' > ' || destination || coalesce(' [' || destination_id || ']', '') || ': ' || physical_link_count || ', ' \
+                || link_capacity / 1000000000 FROM public.intra_node_topo ORDER BY id";
+    let expected = [
+        "0 > switch 0 [0]: 1, 25",
+        "0 > switch 1 [1]: 2, 50",
+        "0 > H200 1 [1]: 2, 50",
+        "0 > cpu: 1, 25",
+        "1 > H200 0 [0]: 1, 25",
+        "1 > cpu 0 [0]: 1, 25",
+        "1 > switch 1 [1]: 1, 25",
+    ];
+    let mut found = bench.texts(rows).await;
+    found.sort_by_key(|row| expected.iter().position(|known| known == row));
+    assert_eq!(found, expected);
+    // A GPU that is lost leads nowhere, and the links of others to it are there until they are down.
+    let mut lost = survey(10, &[B]);
+    lost.gpu_survey_marks[0].lost = vec!["GPU-a".into()];
+    lost.gpu_survey_marks[0].gpus[0].links = vec![0, 1, 2];
+    lost.gpu_link_infos.clear();
+    bench.send(lost).await;
+    let sources = "SELECT DISTINCT source_id::text FROM public.intra_node_topo";
+    assert_eq!(bench.texts(sources).await, ["1"]);
+}
