@@ -107,6 +107,13 @@ SELECT packed(10, array_agg(32::bigint), array_agg(cell * 40000000 + noise(step,
     array_agg(i % 100 * 32 + noise(step, i, cell, 32) ORDER BY cell), array_agg(i % 100 * 32 + noise(step, i, 40 + cell, 32) ORDER BY cell), NULL)
 FROM generate_series(1, 10) cell
 $$;
+-- Where the time of so many ranks went in so many seconds, as crates/packed/src/numbers.rs packs it: in MPI, in a file, asleep and so on.
+CREATE FUNCTION account(seconds bigint, i bigint, ranks integer) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
+SELECT (count(*)::integer::bit(5)::text || string_agg(width_of(ARRAY[v])::bit(6)::text, '' ORDER BY at)
+    || string_agg(right(v::bit(64)::text, width_of(ARRAY[v])), '' ORDER BY at))::bit varying
+FROM (SELECT at, CASE part WHEN 0 THEN 0 ELSE ranks * seconds * part + noise(seconds, i, at::integer, 1024) END AS v
+      FROM unnest(ARRAY[0, 1000, 350, 90, 60, 200, 80, 0, 20, 10]::bigint[]) WITH ORDINALITY u (part, at)) numbers
+$$;
 -- Forty calls of some milliseconds, of a node's 32 ranks.
 CREATE FUNCTION sampled(step bigint, i bigint) RETURNS bit varying LANGUAGE sql IMMUTABLE AS $$
 SELECT packed(40, array_agg(step * 4000 + call * 64 ORDER BY call), array_agg(32::bigint),
@@ -169,8 +176,8 @@ operation="(ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast'])[1 + i % 5]
 # All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks.
 all=$rows rows=$((rows < 20000 ? rows : 20000))
 fill mpi_rank_rows 500 "time, job_id, rank, node_id, epoch, source, is_folded, cells" "t, i / 32, i, i / 32, e, 'pmpi', true, cells(43200 + step * 300, i, 1)"
-fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, cells, rounds" "t, i / 10, i, e, t - INTERVAL '10 seconds',
-    'pmpi', true, cells(43200 + step * 10, i, 32), rounds(step, i)"
+fill mpi_node_rows 500 "time, job_id, node_id, epoch, since, source, is_whole, cells, rounds, account" "t, i / 10, i, e, t - INTERVAL '10 seconds',
+    'pmpi', true, cells(43200 + step * 10, i, 32), rounds(step, i), account(43200 + step * 10, i, 32)"
 rows=$all
 # Peers in one row: of a rank's four and of many, of a node's 128 in the time of its ranks.
 for count in 4 128; do

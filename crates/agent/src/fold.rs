@@ -5,6 +5,7 @@
 //! Pure: no clock, no I/O. Times are UTC nanoseconds; intervals end at whole multiples of their length. What exceeds the limits
 //! here passes as it came, a row for each report (`mpi_ops`), and so does what ranks report that were not announced: nothing is lost.
 
+mod account;
 mod again;
 mod node;
 mod peers;
@@ -128,7 +129,7 @@ impl Folder {
                 self.bin(bin, &mut rows);
             }
         }
-        self.take_others(fragment, &mut rows);
+        self.take_others(fragment, now, &mut rows);
         macro_rules! add {
             ($($kind:ident),+) => { $( fragment.$kind.append(&mut rows.$kind); )+ };
         }
@@ -141,7 +142,7 @@ impl Folder {
     }
 
     /// Peers, regions, variables and readings of processes: the newest waits for its rank's row.
-    fn take_others(&mut self, fragment: &mut Batch, rows: &mut Batch) {
+    fn take_others(&mut self, fragment: &mut Batch, now: i64, rows: &mut Batch) {
         for record in std::mem::take(&mut fragment.mpi_peers) {
             // What a rank reports next is not in its row.
             let time = record.time.saturating_sub(rank::ONE_REPORT_NANOSECONDS);
@@ -167,9 +168,10 @@ impl Folder {
                 Err(record) => fragment.mpi_regions.push(record),
             }
         }
+        let edge = self.edge(now);
         for record in std::mem::take(&mut fragment.mpi_scheduling) {
             match self.running(&record.job_key, (record.rank, record.epoch)) {
-                Some(rank) => fragment.mpi_scheduling.extend(rank.scheduling(record)),
+                Some(rank) => fragment.mpi_scheduling.extend(rank.scheduling(record, edge)),
                 None => fragment.mpi_scheduling.push(record),
             }
         }
@@ -322,6 +324,7 @@ impl Folder {
             && let Some(mut job) = self.jobs.remove(job_key)
         {
             job.fold();
+            job.fold_accounts();
             into.mpi_node_cells.extend(job.cells.last_record(job_key));
             self.ranks -= job.ranks.len();
             self.cells -= job.count;
@@ -379,6 +382,7 @@ impl Folder {
         let intervals = self.intervals;
         for (key, job) in &mut self.jobs {
             job.fold();
+            job.fold_accounts();
             let is_running = job.ranks.values().any(|rank| !rank.has_ended());
             into.mpi_node_cells.extend(job.cells.record(key, edge, is_running));
             let is_live = std::mem::take(&mut job.is_live);
@@ -418,6 +422,7 @@ impl Folder {
         }
         for (key, mut job) in self.jobs.drain() {
             job.fold();
+            job.fold_accounts();
             batch.mpi_node_cells.extend(job.cells.last_record(&key));
             for (id, rank) in &mut job.ranks {
                 rank.rows((&key, *id, &job.cells), None, 0, &mut batch);
@@ -434,6 +439,11 @@ impl JobHere {
         for ((number, _), rank) in &mut self.ranks {
             rank.fold(*number, &mut self.cells);
         }
+    }
+
+    /// The same of where their time went, at the end of an interval.
+    fn fold_accounts(&mut self) {
+        self.ranks.values_mut().for_each(|rank| rank.fold_account(&mut self.cells.account));
     }
 }
 

@@ -3,6 +3,7 @@
 //! * [`rows`]: some rows of up to eight columns, each number at a place that is computed, so that SQL reads one without those before it:
 //!   cells of MPI operations, sampled calls, shares of a link.
 //! * [`series`]: thousands of numbers of one counter, as differences in runs of one width.
+//! * [`numbers`]: a few numbers of different sizes: where the time of a node's ranks went.
 //! * [`prometheus`]: the chunks that remote-read answers with. Not stored. [`series_chunks`] makes them of a series; [`gaps`] says which
 //!   times without readings are filled.
 //!
@@ -11,6 +12,7 @@
 
 mod bits;
 pub mod gaps;
+pub mod numbers;
 pub mod prometheus;
 pub mod rows;
 pub mod series;

@@ -1573,6 +1573,10 @@ CREATE TABLE internal.mpi_node_rows (
     -- What the interval brought, bit-packed: mpi_packed_round(rounds, n) has of the nth cell how many ranks called
     -- it, and which spent the least and the most time in it.
     rounds bit varying NOT NULL,
+    -- Where the time of the node's ranks went, bit-packed: mpi_packed_account(account) has the sums. In the first
+    -- row after each ten seconds; empty in the others, and where no rank reports an account. A row may have it and
+    -- no cell: then nothing was called.
+    account bit varying NOT NULL DEFAULT ''::"bit",
     PRIMARY KEY (job_id, node_id, epoch, "time")
 );
 SELECT public.create_hypertable('internal.mpi_node_rows', public.by_range('time', INTERVAL '01:00:00'));
@@ -2734,6 +2738,30 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.packed_rows IS
     'The rows of some that are bit-packed, by their index, from 0; NULL where one has no number in columns 6 to 8. The functions that name the columns are mpi_packed_cells, mpi_packed_round, mpi_packed_calls.';
+
+
+CREATE OR REPLACE FUNCTION internal.packed_numbers(packed bit varying)
+RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 1000
+SET search_path = ''
+AS $$
+-- The form is that of crates/packed/src/numbers.rs.
+DECLARE
+    count integer := substring(packed, 1, 5)::integer;
+    place integer := 6 + 6 * count;
+    width integer;
+    numbers bigint[] := '{}';
+BEGIN
+    FOR n IN 1 .. count LOOP
+        width := substring(packed, 6 * n, 6)::integer;
+        numbers[n] := substring(packed, place, width)::bigint;
+        place := place + width;
+    END LOOP;
+    RETURN numbers;
+END
+$$;
+COMMENT ON FUNCTION internal.packed_numbers IS
+    'Some numbers that are bit-packed, without zeros at the end. The function that names them is mpi_packed_account.';
 
 
 CREATE OR REPLACE FUNCTION internal.packed_bytes(scaled bigint)
@@ -4613,6 +4641,26 @@ END;
 COMMENT ON FUNCTION internal.mpi_packed_calls IS
     'The calls of a row of mpi_sampled_calls, a row for each.';
 
+CREATE OR REPLACE FUNCTION internal.mpi_packed_account(account bit varying)
+RETURNS TABLE (
+    behind interval, elapsed_seconds double precision, mpi_seconds double precision, off_outside_seconds double precision,
+    queued_outside_seconds double precision, off_inside_seconds double precision, queued_inside_seconds double precision,
+    throttled_seconds double precision, file_seconds double precision, sleep_seconds double precision, lock_seconds double precision,
+    stopped_seconds double precision)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+    -- In milliseconds, zeros at the end left out. What ranks had before the epoch comes after these, and is not in the sums.
+    SELECT coalesce(p.n[1], 0) * INTERVAL '1 millisecond', coalesce(p.n[2], 0) / 1e3::double precision,
+           coalesce(p.n[3], 0) / 1e3::double precision, coalesce(p.n[4], 0) / 1e3::double precision,
+           coalesce(p.n[5], 0) / 1e3::double precision, coalesce(p.n[6], 0) / 1e3::double precision,
+           coalesce(p.n[7], 0) / 1e3::double precision, coalesce(p.n[8], 0) / 1e3::double precision,
+           coalesce(p.n[9], 0) / 1e3::double precision, coalesce(p.n[10], 0) / 1e3::double precision,
+           coalesce(p.n[11], 0) / 1e3::double precision, coalesce(p.n[12], 0) / 1e3::double precision
+    FROM (SELECT internal.packed_numbers(account) AS n OFFSET 0) p WHERE length(account) > 0;
+END;
+COMMENT ON FUNCTION internal.mpi_packed_account IS
+    'Where the time of a node''s ranks went, of a row of mpi_node_rows: sums over the ranks since the row''s epoch, and by how long before the time of the row. No row where it has none.';
+
 -- What agents do not fold is rows of changed cells: the last row of a cell has its total. There are none unless a node has more cells than
 -- an agent folds, so all rows of the job are read.
 CREATE OR REPLACE FUNCTION internal.mpi_overflow_cells(job bigint, until timestamptz DEFAULT 'infinity', only_rank integer DEFAULT NULL)
@@ -5236,6 +5284,20 @@ ORDER BY r.job_id, r.rank, r.start_time DESC;
 COMMENT ON VIEW public.mpi_rank_account IS
     'Where the time of the thread went that called MPI_Init, from the end of that until `time`: computing, waiting for a core and off the processor outside of MPI, and in MPI; they add up to elapsed_seconds. Of the waits for a core a CPU quota makes throttled_seconds, at least. docs/ACCOUNT.md.';
 
+-- Cumulative, so that any two rows of a node and epoch are compared. What ranks had before the epoch is not in it.
+CREATE OR REPLACE VIEW public.mpi_node_account AS
+SELECT m.job_id, m.node_id, m.epoch, m.time, m.time - a.behind AS as_of, a.elapsed_seconds,
+       greatest(a.elapsed_seconds - a.mpi_seconds - a.off_outside_seconds, 0) AS computing_seconds,
+       a.queued_outside_seconds AS core_wait_seconds,
+       greatest(a.off_outside_seconds - a.queued_outside_seconds, 0) AS off_processor_seconds, a.mpi_seconds,
+       a.off_inside_seconds AS off_processor_in_mpi_seconds, a.queued_inside_seconds AS core_wait_in_mpi_seconds, a.throttled_seconds,
+       a.file_seconds, a.sleep_seconds, a.lock_seconds, a.stopped_seconds
+FROM internal.mpi_node_rows m
+CROSS JOIN LATERAL internal.mpi_packed_account(m.account) a
+WHERE NOT EXISTS (SELECT FROM internal.rank_claim x WHERE x.contest IS NOT NULL AND x.job_id = m.job_id AND x.node_id = m.node_id);
+COMMENT ON VIEW public.mpi_node_account IS
+    'Where the time of a job''s ranks on a node went, summed over them and cumulative since `epoch`, as of each ten seconds: as mpi_rank_account, and what of off_processor_seconds was in a file, asleep, at a lock and stopped. Times of rows are within seconds of `as_of`.';
+
 -- From one rank and epoch to the next down the primary key, as mpi_op_cells.
 CREATE OR REPLACE FUNCTION internal.job_ranks_as_of(job bigint)
 RETURNS TABLE (as_of timestamptz, node_id bigint, node_as_of timestamptz)
@@ -5280,7 +5342,8 @@ BEGIN
                 SELECT o.folded_until IS NOT NULL AND NOT EXISTS (
                     SELECT FROM internal.mpi_node_rows m
                     WHERE m.job_id = $1 AND m.node_id = o.node_id AND m.time >= $2 AND m.time <= $3
-                      AND m.time > coalesce(o.edge, '-infinity')) AS is_quiet) q
+                      AND m.time > coalesce(o.edge, '-infinity')
+                      AND EXISTS (SELECT FROM internal.packed_rows(m.rounds) p WHERE p.c1 > 0)) AS is_quiet) q
         ), at AS MATERIALIZED (
             -- Before the newest row of a quiet one it is not known what that had done.
             SELECT coalesce(CASE WHEN bool_or(k.edge IS NOT NULL AND NOT k.is_quiet) THEN max(k.edge) END, max(k.until),

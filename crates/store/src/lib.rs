@@ -47,6 +47,7 @@ mod link_shares;
 mod migrate;
 mod node_bars;
 mod orphaned_jobs;
+mod packed_account;
 mod packed_rows;
 mod probe;
 mod reading;
@@ -106,6 +107,7 @@ pub use node_bars::{
     unbar_node,
 };
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
+pub use packed_account::{NodeAccount, SUMS as NODE_ACCOUNT_SUMS};
 pub use packed_rows::{PackedRows, SampledCall};
 pub use probe::{DatabaseVersions, database_versions, is_read_only, probe};
 pub use reading::{

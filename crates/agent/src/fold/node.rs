@@ -1,5 +1,6 @@
 //! Operations of a job summed over its ranks on this node.
 
+use super::account::NodeAccount;
 use hashbrown::{Equivalent, HashMap};
 use std::hash::{Hash, RandomState};
 use throughline_mpit_bridge::SnapshotSchedule;
@@ -132,6 +133,7 @@ pub(super) struct NodeCells {
     numbers: HashMap<Key, CellNumber, RandomState>,
     cells: Vec<Cell>,
     wholes: SnapshotSchedule,
+    pub account: NodeAccount,
 }
 
 impl NodeCells {
@@ -145,6 +147,7 @@ impl NodeCells {
             numbers: HashMap::default(),
             cells: Vec::new(),
             wholes: SnapshotSchedule::default(),
+            account: NodeAccount::default(),
         }
     }
 
@@ -152,6 +155,7 @@ impl NodeCells {
     pub fn step(&mut self, step: i64) {
         self.since = self.since.saturating_add(step);
         self.newest = self.newest.saturating_add(step);
+        self.account.step(step);
     }
 
     /// The number of a cell; a new one where there is none.
@@ -226,17 +230,20 @@ impl NodeCells {
     }
 
     /// The record of an interval that ended then; `None` where counting began after it. Where nothing grew it has no cell, and is left
-    /// out unless the job runs here: then it reports that there is no more up to its time.
+    /// out unless the job runs here, or time went: then it reports that there is no more up to its time.
     pub fn record(&mut self, job_key: &str, time: i64, is_running: bool) -> Option<MpiNodeCells> {
         if time <= self.since {
             return None;
         }
         let since = std::mem::replace(&mut self.since, time);
         let grown = self.cells.iter().filter(|cell| cell.round.ranks > 0).count();
-        if grown == 0 && !is_running {
+        if grown == 0 && !is_running && !self.account.is_due() {
             return None;
         }
-        let is_whole = grown > 0 && self.wholes.is_next(grown, self.cells.len());
+        let account = self.account.record(time);
+        // One that is stored has all cells now and then, so that a reader of the sums need not go back far.
+        let is_stored = grown > 0 || account.is_some() && !self.cells.is_empty();
+        let is_whole = is_stored && self.wholes.is_next(grown, self.cells.len());
         let mut cells = Vec::with_capacity(if is_whole { self.cells.len() } else { grown });
         for number in 0..self.cells.len() {
             let round = std::mem::take(&mut self.cells[number].round);
@@ -256,7 +263,7 @@ impl NodeCells {
         // Before the first report there is none.
         let source = if self.source.is_empty() { "pmpi" } else { &self.source }.to_owned();
         let (epoch, job_key) = (self.epoch, job_key.to_owned());
-        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole })
+        Some(MpiNodeCells { time, epoch, job_key, since, source, cells, is_whole, account })
     }
 
     /// The last record, of an interval that ended with the newest report.

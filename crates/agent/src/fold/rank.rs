@@ -1,5 +1,6 @@
 //! What one rank has reported, and no row has yet.
 
+use super::account::{NodeAccount, RankAccount};
 use super::node::{CellNumber, Figures, NodeCells};
 use super::peers::Peers;
 use super::regions::Regions;
@@ -90,6 +91,7 @@ pub(super) struct RankHere {
     is_stopped: bool,
     /// Of few ranks at a time, and large.
     scheduling: Option<Box<MpiRankScheduling>>,
+    account: RankAccount,
 }
 
 impl RankHere {
@@ -202,6 +204,11 @@ impl RankHere {
         }
     }
 
+    /// Adds to the node's sums where its time went since the last time.
+    pub fn fold_account(&mut self, of_node: &mut NodeAccount) {
+        self.account.fold(self.is_late, self.has_ended, of_node);
+    }
+
     /// The time of its next row, with folded cells or others: stored in microseconds, and a key.
     pub fn next_time(&mut self, time: i64) -> i64 {
         self.sent_time = time.max(self.sent_time + 1000);
@@ -226,6 +233,7 @@ impl RankHere {
         }
         self.peers.values_mut().for_each(|peers| peers.step(step));
         self.regions.step(step);
+        self.account.step(step);
     }
 
     /// Peers that it holds, of all kinds.
@@ -262,8 +270,9 @@ impl RankHere {
     }
 
     /// Takes a reading of its process. Returns one that goes at once: the first, as others are compared with it, and that of a
-    /// process that was stopped since, or goes on.
-    pub fn scheduling(&mut self, record: MpiRankScheduling) -> Option<MpiRankScheduling> {
+    /// process that was stopped since, or goes on. `edge` is the end of the open interval.
+    pub fn scheduling(&mut self, record: MpiRankScheduling, edge: i64) -> Option<MpiRankScheduling> {
+        self.account.take(&record, edge);
         let was_stopped = std::mem::replace(&mut self.is_stopped, record.is_stopped);
         if !std::mem::replace(&mut self.has_scheduling, true) || was_stopped != record.is_stopped {
             return Some(record);

@@ -1,5 +1,6 @@
 use super::*;
 
+mod account;
 mod live;
 
 use throughline_sample::wire::{

@@ -140,7 +140,15 @@ static GPU_PM: Shape = Shape { bytes: size_of::<GpuPmSample>(), fields: &[(5, Me
 static OP_CELL: Shape = plain::<MpiOpCell>();
 static OPS: Shape = Shape { bytes: size_of::<MpiRankBin>(), fields: &[(6, Message(&OP_CELL))] };
 static NODE_CELL: Shape = Shape { bytes: size_of::<MpiNodeCell>(), fields: &[(1, Message(&OP_CELL))] };
-static NODE_CELLS: Shape = Shape { bytes: size_of::<MpiNodeCells>(), fields: &[(6, Message(&NODE_CELL))] };
+static ACCOUNT_SUMS: Shape = plain::<MpiAccountSums>();
+static NODE_ACCOUNT: Shape = Shape {
+    bytes: size_of::<MpiNodeAccount>(),
+    fields: &[(2, Message(&ACCOUNT_SUMS)), (3, Message(&ACCOUNT_SUMS))],
+};
+static NODE_CELLS: Shape = Shape {
+    bytes: size_of::<MpiNodeCells>(),
+    fields: &[(6, Message(&NODE_CELL)), (8, Message(&NODE_ACCOUNT))],
+};
 static PEER_CELL: Shape = plain::<MpiPeerCell>();
 static PEERS: Shape = Shape { bytes: size_of::<MpiRankPeers>(), fields: &[(7, Message(&PEER_CELL))] };
 static TRAFFIC: Shape = Shape { bytes: size_of::<MpiNodeTraffic>(), fields: &[(9, Message(&PEER_CELL))] };

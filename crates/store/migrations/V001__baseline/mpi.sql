@@ -102,6 +102,7 @@ CREATE TABLE internal.mpi_node_rows (
     is_whole boolean NOT NULL,
     cells bit varying NOT NULL,
     rounds bit varying NOT NULL,
+    account bit varying NOT NULL DEFAULT B'',
     PRIMARY KEY (job_id, node_id, epoch, time)
 );
 SELECT public.create_hypertable('internal.mpi_node_rows', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
@@ -116,6 +117,8 @@ COMMENT ON COLUMN internal.mpi_node_rows.cells IS
     'The sums of its cells, bit-packed as in mpi_rank_rows.';
 COMMENT ON COLUMN internal.mpi_node_rows.rounds IS
     'What the interval brought, bit-packed: mpi_packed_round(rounds, n) has of the nth cell how many ranks called it, and which spent the least and the most time in it.';
+COMMENT ON COLUMN internal.mpi_node_rows.account IS
+    'Where the time of the node''s ranks went, bit-packed: mpi_packed_account(account) has the sums. In the first row after each ten seconds; empty in the others, and where no rank reports an account. A row may have it and no cell: then nothing was called.';
 
 CREATE TABLE internal.mpi_node_traffic (
     time timestamptz NOT NULL,

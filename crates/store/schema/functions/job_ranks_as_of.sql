@@ -42,7 +42,8 @@ BEGIN
                 SELECT o.folded_until IS NOT NULL AND NOT EXISTS (
                     SELECT FROM internal.mpi_node_rows m
                     WHERE m.job_id = $1 AND m.node_id = o.node_id AND m.time >= $2 AND m.time <= $3
-                      AND m.time > coalesce(o.edge, '-infinity')) AS is_quiet) q
+                      AND m.time > coalesce(o.edge, '-infinity')
+                      AND EXISTS (SELECT FROM internal.packed_rows(m.rounds) p WHERE p.c1 > 0)) AS is_quiet) q
         ), at AS MATERIALIZED (
             -- Before the newest row of a quiet one it is not known what that had done.
             SELECT coalesce(CASE WHEN bool_or(k.edge IS NOT NULL AND NOT k.is_quiet) THEN max(k.edge) END, max(k.until),

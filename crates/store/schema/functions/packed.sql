@@ -1,5 +1,5 @@
--- All functions that read what crates/packed writes: packed_rows the rows of crates/packed/src/rows.rs, the others the series of
--- crates/packed/src/series.rs and stream.rs in a row of a table of blocks.
+-- All functions that read what crates/packed writes: packed_rows the rows of crates/packed/src/rows.rs, packed_numbers those of
+-- crates/packed/src/numbers.rs, the others the series of crates/packed/src/series.rs and stream.rs in a row of a table of blocks.
 CREATE OR REPLACE FUNCTION internal.packed_rows(packed bit varying)
 RETURNS TABLE (
     number integer, c1 bigint, c2 bigint, c3 bigint, c4 bigint, c5 bigint, c6 bigint, c7 bigint, c8 bigint)
@@ -51,6 +51,29 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION internal.packed_rows IS
     'The rows of some that are bit-packed, by their index, from 0; NULL where one has no number in columns 6 to 8. The functions that name the columns are mpi_packed_cells, mpi_packed_round, mpi_packed_calls.';
+
+CREATE OR REPLACE FUNCTION internal.packed_numbers(packed bit varying)
+RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE COST 1000
+SET search_path = ''
+AS $$
+-- The form is that of crates/packed/src/numbers.rs.
+DECLARE
+    count integer := substring(packed, 1, 5)::integer;
+    place integer := 6 + 6 * count;
+    width integer;
+    numbers bigint[] := '{}';
+BEGIN
+    FOR n IN 1 .. count LOOP
+        width := substring(packed, 6 * n, 6)::integer;
+        numbers[n] := substring(packed, place, width)::bigint;
+        place := place + width;
+    END LOOP;
+    RETURN numbers;
+END
+$$;
+COMMENT ON FUNCTION internal.packed_numbers IS
+    'Some numbers that are bit-packed, without zeros at the end. The function that names them is mpi_packed_account.';
 
 CREATE OR REPLACE FUNCTION internal.packed_bytes(scaled bigint)
 RETURNS bigint

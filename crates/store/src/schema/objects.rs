@@ -154,6 +154,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("row_gap"),
     // What is packed.
     packed!("packed_rows"),
+    packed!("packed_numbers"),
     packed!("packed_bytes"),
     packed!("packed_shares"),
     packed!("packed_time"),
@@ -218,6 +219,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("contested_ranks"),
     function!("mpi_packed_round"),
     function!("mpi_packed_calls"),
+    function!("mpi_packed_account"),
     function!("mpi_overflow_cells"),
     function!("mpi_op_cells"),
     function!("mpi_node_op_cells"),
@@ -241,6 +243,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_rank_totals"),
     view!("mpi_rank_totals"),
     view!("mpi_rank_account"),
+    view!("mpi_node_account"),
     function!("job_ranks_as_of"),
     function!("job_as_of"),
     function!("job_rank_times"),

@@ -137,12 +137,12 @@ pub(super) const HYPERTABLES: [StoredTable; 38] = [
         "mpi_node_rows",
         &["job_id", "node_id", "epoch", "time"],
         &["mpi_node_cells"],
-        rows(|s| s.mpi_nodes() / FOLD_SECONDS, |_| 586.0)
+        rows(|s| s.mpi_nodes() / FOLD_SECONDS, |_| 618.0)
             .assuming("a node's ranks have the same 10 cells")
-            .copied("time, job_id, node_id, epoch, since, source, is_whole, cells, rounds")
-            .thinned(Rule::Cells, SERIES_STEP, |s| s.mpi_nodes() * 61.0 / 3600.0, |_| 598.0)
+            .copied("time, job_id, node_id, epoch, since, source, is_whole, cells, rounds, account")
+            .thinned(Rule::Cells, SERIES_STEP, |s| s.mpi_nodes() * 61.0 / 3600.0, |_| 630.0)
             .totals(TotalForm::Cells)
-            .columns("job_id", "node_id, epoch, time", |_| 435.0),
+            .columns("job_id", "node_id, epoch, time", |_| 467.0),
     ),
     hypertable(
         "mpi_node_traffic",

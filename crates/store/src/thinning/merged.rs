@@ -12,6 +12,7 @@ use tokio_postgres::{Row, Transaction};
 use super::WHAT;
 use crate::copy::RowBuffer;
 use crate::error::Error;
+use crate::packed_account::NodeAccount;
 use crate::packed_rows::{self, PackedRows};
 
 /// Rows that are read at a time: some megabytes.
@@ -29,6 +30,8 @@ struct MergedRow {
     is_whole: bool,
     /// By number of the cell: what it has counted, and what an interval brought of it.
     cells: BTreeMap<i64, (MpiOpCell, MpiNodeCell)>,
+    /// The newest one, as of the row that has it.
+    account: Option<(i64, NodeAccount)>,
 }
 
 impl MergedRow {
@@ -40,6 +43,7 @@ impl MergedRow {
             source: row.get(6),
             is_whole: false,
             cells: BTreeMap::new(),
+            account: None,
         }
     }
 
@@ -49,6 +53,8 @@ impl MergedRow {
         self.is_whole |= row.get::<_, bool>(7);
         let cells: PackedRows = row.try_get(8).map_err(Error::sql(WHAT))?;
         let rounds: PackedRows = row.try_get(9).map_err(Error::sql(WHAT))?;
+        let account: Option<NodeAccount> = row.try_get(10).map_err(Error::sql(WHAT))?;
+        self.account = account.map(|account| (self.time, account)).or(self.account.take());
         let (cells, rounds) = cells.cells().zip(rounds.rounds()).ok_or_else(damaged)?;
         for ((key, sums), round) in cells.into_iter().zip(rounds) {
             match self.cells.get_mut(&key) {
@@ -80,6 +86,9 @@ impl MergedRow {
         let rounds: Vec<&MpiNodeCell> = self.cells.values().map(|(_, round)| round).collect();
         buffer.bits(packed_rows::cells(&sums));
         buffer.bits(packed_rows::rounds(&rounds));
+        let account = self.account.as_ref();
+        let account = account.map(|(time, account)| account.later((self.time - time) / 1000));
+        buffer.bits(account.unwrap_or_default());
     }
 }
 
@@ -98,7 +107,7 @@ pub(super) async fn fill(
     let micros = |time: &str| format!("(extract(epoch FROM {time}) * 1000000)::bigint");
     let begin = format!(
         "DECLARE {CURSOR} NO SCROLL CURSOR FOR
-         SELECT m.job_id, m.node_id, {}, {}, {}, {}, m.source, m.is_whole, m.cells, m.rounds
+         SELECT m.job_id, m.node_id, {}, {}, {}, {}, m.source, m.is_whole, m.cells, m.rounds, nullif(m.account, B'')
          FROM {chunk} m ORDER BY m.job_id, m.node_id, m.epoch, m.time",
         micros("m.epoch"),
         micros(step),
@@ -110,7 +119,7 @@ pub(super) async fn fill(
     loop {
         let fetch = format!("FETCH {ROWS_AT_ONCE} FROM {CURSOR}");
         let rows = transaction.query(&fetch, &[]).await.map_err(Error::sql(WHAT))?;
-        let mut buffer = RowBuffer::new(9);
+        let mut buffer = RowBuffer::new(10);
         for row in &rows {
             let of = (row.get(0), row.get(1), row.get(2), row.get(3));
             if let Some(done) = open.take_if(|open| open.of != of) {
@@ -134,7 +143,7 @@ async fn write(transaction: &Transaction<'_>, scratch: &str, buffer: RowBuffer) 
         return Ok(());
     }
     let into = format!(
-        "COPY {scratch} (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds) FROM STDIN (FORMAT binary)"
+        "COPY {scratch} (time, job_id, node_id, epoch, since, source, is_whole, cells, rounds, account) FROM STDIN (FORMAT binary)"
     );
     let mut sink = pin!(transaction.copy_in::<_, Bytes>(&into).await.map_err(Error::sql(WHAT))?);
     sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;

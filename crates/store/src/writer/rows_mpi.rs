@@ -1,10 +1,11 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::{Batch, MpiOpCell, MpiPeerCell, MpiSampledCall};
+use throughline_sample::wire::{Batch, MpiNodeCells, MpiOpCell, MpiPeerCell, MpiSampledCall};
 
 use super::keys::{Keys, small};
 use super::rows::Rows;
 use crate::copy::{RowBuffer, stored};
+use crate::packed_account;
 use crate::packed_rows::{self, SampledCall};
 use crate::tables::index;
 
@@ -85,7 +86,8 @@ impl Rows {
     }
 
     fn add_mpi_node_cells(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for all in batch.mpi_node_cells.iter().filter(|all| !all.cells.is_empty()) {
+        let is_stored = |all: &&MpiNodeCells| !all.cells.is_empty() || all.account.is_some();
+        for all in batch.mpi_node_cells.iter().filter(is_stored) {
             let (job, node) = (keys.job(&all.job_key)?, keys.node(&batch.node)?);
             let row = &mut self.buffers[const { index("mpi_node_rows") }];
             begin_of_node(row, all.time, job, node);
@@ -98,6 +100,7 @@ impl Rows {
             let sums = cells.iter().filter_map(|cell| cell.sums.as_ref());
             row.bits(packed_rows::cells(&numbered(sums, keys)?));
             row.bits(packed_rows::rounds(&cells));
+            row.bits(all.account.as_ref().map(packed_account::pack).unwrap_or_default());
         }
         Ok(())
     }

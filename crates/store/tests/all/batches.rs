@@ -15,6 +15,20 @@ pub const SECOND: i64 = 1_000_000_000;
 /// The subnet of all batches here.
 pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
 
+/// Where the time of a node's ranks went.
+pub fn account() -> MpiNodeAccount {
+    let sums = |second: u64| MpiAccountSums {
+        elapsed_nanoseconds: 8 * second,
+        mpi_nanoseconds: 3 * second,
+        off_outside_nanoseconds: 2 * second,
+        queued_outside_nanoseconds: second / 2,
+        file_nanoseconds: second,
+        ..MpiAccountSums::default()
+    };
+    let second = SECOND.unsigned_abs();
+    MpiNodeAccount { behind_nanoseconds: second, grown: Some(sums(second)), before: Some(sums(100 * second)) }
+}
+
 /// A switch.
 pub const SWITCH: u64 = 0x0002_c903_0000_0001;
 
@@ -249,6 +263,7 @@ pub fn batch_of_everything() -> Batch {
                 most_rank_nanoseconds: 750_000_000,
             }],
             is_whole: false,
+            account: Some(account()),
         }],
         mpi_sampled_calls: vec![MpiSampledCalls {
             time,

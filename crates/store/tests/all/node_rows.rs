@@ -49,6 +49,7 @@ pub(crate) fn job(key: &str, has_whole: bool) -> Batch {
         source: "pmpi".into(),
         cells: cells.iter().filter(|(_, _, has_grown)| has_whole || *has_grown).map(cell).collect(),
         is_whole: has_whole && *is_whole,
+        account: None,
     };
     Batch {
         node: "n1".into(),
@@ -112,4 +113,33 @@ async fn rows_of_all_cells_and_rows_of_those_that_grew_have_the_same_totals_and_
         rows.iter().map(|row| [0, 1, 3, 5].map(|column| row.get(column))).collect();
     assert_eq!(ranks, [[Some(0), None, None, Some(2)], [Some(4), Some(1), Some(2), Some(7)]]);
     assert_eq!([2, 4].map(|column| rows[1].get::<_, i64>(column)), [10, 20]);
+}
+
+#[tokio::test]
+async fn where_the_time_went_is_in_rows_without_operations_too() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let mut writer = Writer::new(database);
+    let mut batch = job("quiet", false);
+    batch.mpi_node_cells.truncate(2);
+    // Of the second ten seconds nothing was called, and the row came a second late.
+    batch.mpi_node_cells[1].cells = Vec::new();
+    batch.mpi_node_cells[1].account = Some(crate::batches::account());
+    writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
+    let sums = "SELECT elapsed_seconds, computing_seconds, core_wait_seconds, off_processor_seconds, mpi_seconds, file_seconds, sleep_seconds,
+                    extract(epoch FROM time - as_of)::float8, extract(epoch FROM time)::bigint
+                FROM public.mpi_node_account";
+    let rows = client.query(sums, &[]).await.unwrap();
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    let figures: Vec<f64> = (0..8).map(|column| row.get(column)).collect();
+    assert_eq!(figures, [8.0, 3.0, 0.5, 1.5, 3.0, 1.0, 0.0, 1.0]);
+    assert_eq!(row.get::<_, i64>(8), time_of(1) / SECOND);
+    // Its operations are those of the row before.
+    let until = format!("internal.mpi_node_op_cells(j.id, to_timestamp({}::float8))", time_of(1) / SECOND);
+    let known: Vec<(String, i64)> = totals(&client, "quiet", &until)
+        .await
+        .into_iter()
+        .map(|(operation, calls, ..)| (operation, calls))
+        .collect();
+    assert_eq!(known, [("recv".to_owned(), 5), ("send".to_owned(), 10)]);
 }

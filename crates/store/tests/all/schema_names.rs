@@ -10,7 +10,7 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 16] = [
+const VIEWS: [&str; 17] = [
     "contested_ranks",
     "event_named",
     "ib_link_named",
@@ -19,6 +19,7 @@ const VIEWS: [&str; 16] = [
     "job_summary",
     "link_contributors",
     "moved_times",
+    "mpi_node_account",
     "mpi_op_series",
     "mpi_op_totals",
     "mpi_peer_totals",

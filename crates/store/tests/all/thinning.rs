@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::batches::{SECOND, entry};
 use throughline_sample::wire::{
-    Batch, Job, JobRank, MpiNodeCell, MpiNodeCells, MpiNodeTraffic, MpiOpCell, MpiPeerCell, MpiRankBin,
-    MpiRankPeers, MpiSampledCall, MpiSampledCalls, SelfStat,
+    Batch, Job, JobRank, MpiAccountSums, MpiNodeAccount, MpiNodeCell, MpiNodeCells, MpiNodeTraffic,
+    MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiSampledCall, MpiSampledCalls, SelfStat,
 };
 use throughline_store::{ChunksThinned, Database, Retention, Writer, testing, thin_chunks};
 use tokio_postgres::Client;
@@ -386,6 +386,13 @@ fn sampled_job(key: &str, begin: i64, ticks: i64) -> Vec<Batch> {
                 source: "pmpi".into(),
                 cells: cells.map(|(operation, calls, ranks)| cell(operation, calls, ranks)).collect(),
                 is_whole,
+                account: Some(MpiNodeAccount {
+                    grown: Some(MpiAccountSums {
+                        elapsed_nanoseconds: count * 20_000_000_000,
+                        ..MpiAccountSums::default()
+                    }),
+                    ..MpiNodeAccount::default()
+                }),
             }],
             self_stats: if tick % 6 == 0 {
                 vec![stat("records", count as f64), stat("source_up", 1.0)]
@@ -469,11 +476,17 @@ async fn operations_of_nodes_are_merged_by_the_minute() {
          CROSS JOIN LATERAL internal.mpi_node_op_cells(j.id, s.until) c",
         begin / SECOND
     );
+    let accounts = "SELECT DISTINCT ON (node_id, minute) node_id, as_of, elapsed_seconds, date_bin('1 minute', time - INTERVAL '1 second', 'epoch') AS minute
+                    FROM public.mpi_node_account ORDER BY node_id, minute, time DESC";
+    let accounts_before = lines(&client, accounts).await;
+    assert_eq!(accounts_before.len(), 34);
     let (before, before_as_of) = (lines(&client, &totals).await, lines(&client, &as_of).await);
     assert_eq!(before.len(), 6);
     assert!(thin(&mut client).await.chunks > 0);
     assert_eq!(lines(&client, &totals).await, before);
     assert_eq!(lines(&client, &as_of).await, before_as_of);
+    assert_eq!(lines(&client, accounts).await, accounts_before, "the newest of each minute");
+    assert_eq!(lines(&client, "SELECT count(*) FROM public.mpi_node_account").await, ["(34)"]);
     let rows = "SELECT count(*), min(time - since) = INTERVAL '40 seconds', max(time - since) = INTERVAL '1 minute', bool_and(is_whole)
                 FROM internal.mpi_node_rows";
     assert_eq!(lines(&client, rows).await, ["(34,t,t,t)"]);

@@ -45,8 +45,31 @@ impl Checked for MpiNodeCells {
             [cell.ranks, cell.least_rank, cell.most_rank].into_iter().try_for_each(rank)?;
             number(cell.least_rank_nanoseconds.max(cell.most_rank_nanoseconds), COUNT_MAX)?;
         }
+        self.account.as_ref().map_or(Ok(()), account)?;
         check.time(self.time)
     }
+}
+
+/// Nanoseconds of a thousand threads in a year are within 2^62.
+fn account(account: &MpiNodeAccount) -> Result<(), Rejection> {
+    number(account.behind_nanoseconds, i64::MAX.unsigned_abs())?;
+    let sums = |sums: &MpiAccountSums| {
+        [
+            sums.elapsed_nanoseconds,
+            sums.mpi_nanoseconds,
+            sums.off_outside_nanoseconds,
+            sums.queued_outside_nanoseconds,
+            sums.off_inside_nanoseconds,
+            sums.queued_inside_nanoseconds,
+            sums.throttled_nanoseconds,
+            sums.file_nanoseconds,
+            sums.sleep_nanoseconds,
+            sums.lock_nanoseconds,
+            sums.stopped_nanoseconds,
+        ]
+    };
+    let all = [&account.grown, &account.before].into_iter().flatten().flat_map(sums);
+    all.into_iter().try_for_each(|sum| number(sum, i64::MAX.unsigned_abs()))
 }
 
 impl Checked for MpiRankPeers {

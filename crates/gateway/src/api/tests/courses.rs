@@ -100,6 +100,7 @@ impl Truth {
                 source: "pmpi".into(),
                 cells: vec![MpiNodeCell { sums, ranks: 2, most_rank: 1, ..MpiNodeCell::default() }],
                 is_whole: true,
+                account: None,
             };
             batches.push(Batch { node: "n2".into(), mpi_node_cells: vec![all], ..Batch::default() });
         }

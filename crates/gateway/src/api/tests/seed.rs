@@ -313,6 +313,7 @@ pub fn folded(run: &Run, since: i64, seconds: i64, cells: &[(&str, u64, u64, u64
         source: "pmpi".into(),
         cells: batch.mpi_ops[0].cells.iter().map(cell).collect(),
         is_whole: true,
+        account: None,
     };
     Batch { mpi_node_cells: vec![all], mpi_ops: Vec::new(), ..batch }
 }
