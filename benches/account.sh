@@ -1,7 +1,7 @@
 #!/bin/sh
 # Thirty-one programs with one known fault each, and healthy ones, that measure themselves; quiet, and beside one busy loop a processor; with
-# Open MPI (spinning, yielding) and MPICH. Where their time went, as it is shown, is compared with their own clocks (3 points), and what is
-# said of them with the fault. Some 35 minutes. Ends with status 2 where a goal is missed.
+# Open MPI (spinning, yielding) and MPICH. Where their time went, as it is shown, is compared with their own clocks (3 points), how old that is
+# while they run (15 s), and what is said of them with the fault. Some 35 minutes. Ends with status 2 where a goal is missed.
 #   benches/account.sh [--only TEXT] [--all] [--load quiet|loaded] [--seconds N] [--keep]
 set -eu
 cd "$(dirname "$0")/.."

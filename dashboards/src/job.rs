@@ -129,6 +129,25 @@ GROUP BY 1, 2
 ORDER BY 1, 2"
         )
     };
+    let account = format!(
+        "WITH sums AS (
+  SELECT a.as_of - INTERVAL '1 millisecond' AS time, a.elapsed_seconds - lag(a.elapsed_seconds, 1, a.since) OVER w AS elapsed,
+         a.computing_seconds - lag(a.computing_seconds, 1, a.since) OVER w AS computing,
+         a.core_wait_seconds - lag(a.core_wait_seconds, 1, a.since) OVER w AS core_wait,
+         a.off_processor_seconds - lag(a.off_processor_seconds, 1, a.since) OVER w AS off_processor,
+         a.mpi_seconds - lag(a.mpi_seconds, 1, a.since) OVER w AS mpi
+  FROM (SELECT *, CASE WHEN epoch >= $__timeFrom() THEN 0.0::float8 END AS since
+        FROM public.mpi_node_account WHERE job_id = {JOB} AND $__timeFilter(time)) a
+  WINDOW w AS (PARTITION BY a.node_id, a.epoch ORDER BY a.time)
+)
+SELECT $__timeGroupAlias(time, $__interval), l.line AS metric, sum(greatest(l.seconds, 0)) / nullif(sum(s.elapsed), 0) AS value
+FROM sums s
+CROSS JOIN LATERAL (VALUES ('Computing', s.computing), ('Waiting for a core', s.core_wait), ('Off the processor', s.off_processor),
+                           ('In MPI', s.mpi)) l (line, seconds)
+WHERE s.elapsed > 0
+GROUP BY 1, 2
+ORDER BY 1, 2"
+    );
     let compare = || to(COMPARE, "Compare with another", &[("job_a", "${job}")]);
     dashboard
         .panel(
@@ -145,6 +164,18 @@ ORDER BY 1, 2"
             ))
             .unit(SHARE)
             .link(compare()),
+        )
+        .panel(
+            Panel::series(
+                14,
+                "Where the time went",
+                "Parts of the ranks' time, as of each ten seconds. Only where ranks report an account.",
+                (24, 8),
+            )
+            .stacked()
+            .over_time(&account)
+            .step("10s")
+            .unit(SHARE),
         )
         .panel(
             Panel::series(

@@ -1,7 +1,15 @@
 //! Where the time of a job's ranks went: what their threads did outside of MPI, as they and the kernel counted it, and what of the time
 //! in MPI was waiting.
 
+mod newer;
+mod regions;
+mod steps;
+
+pub use steps::steps;
+
+use crate::as_of;
 use crate::jobs::{self, Job};
+use crate::node_accounts;
 use crate::open_calls::{self, OpenCall};
 use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::waits::{Cell, OfJob};
@@ -18,6 +26,8 @@ const RANKS_MAX: usize = 1000;
 struct RankAccount {
     rank: u32,
     node: String,
+    /// When it was read.
+    read_ms: Option<i64>,
     times: RankTimes,
     mpi: Option<MpiTimes>,
 }
@@ -35,7 +45,7 @@ pub async fn of_job(
     let known: HashMap<i32, RankCpu> =
         rank_cpu(client, job.id).await?.into_iter().map(|one| (one.rank, one)).collect();
     let mut mpi = mpi_times(cells, waits);
-    let open = open_calls::of_jobs(client, &[job.id]).await?;
+    let open = open_starts(&open_calls::of_jobs(client, &[job.id]).await?);
     let (mut ranks, mut all, mut read) = (Vec::new(), 0_u32, Vec::new());
     for one in jobs::ranks(client, job.id).await? {
         all += 1;
@@ -46,29 +56,21 @@ pub async fn of_job(
         let read_ms = cpu.and_then(|cpu| cpu.read_ms);
         read.extend(read_ms);
         if let Some(mpi) = mpi.get_mut(&rank) {
-            mpi.open = open_seconds(&open, one.rank, read_ms);
+            let start = open.get(&one.rank).copied();
+            mpi.open = seconds(start.zip(read_ms).map_or(0, |(start, read)| read.saturating_sub(start)));
         }
-        ranks.push(RankAccount { rank, node: one.host, times, mpi: mpi.get(&rank).copied() });
+        ranks.push(RankAccount { rank, node: one.host, read_ms, times, mpi: mpi.get(&rank).copied() });
     }
     let count = |ranks: usize| u32::try_from(ranks).unwrap_or(u32::MAX);
     if ranks.is_empty() {
         return packed(client, job, all).await;
     }
-    let mut by_node: BTreeMap<&str, Vec<&RankAccount>> = BTreeMap::new();
-    ranks.iter().for_each(|rank| by_node.entry(&rank.node).or_default().push(rank));
-    let mut nodes: Vec<(f64, api::NodeAccount)> = by_node
-        .into_iter()
-        .map(|(node, ranks)| {
-            let (elapsed_seconds, lines) = lines(&ranks);
-            let account =
-                api::NodeAccount { node: node.to_owned(), ranks: count(ranks.len()), elapsed_seconds, lines };
-            (computing_share(&ranks), account)
-        })
-        .collect();
-    nodes.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.node.cmp(&other.1.node)));
-    let whole: Vec<&RankAccount> = ranks.iter().collect();
+    let as_of = as_of::sums(client, &[job.id]).await?.remove(&job.id);
+    let newer = newer(client, job, &ranks, as_of.as_ref(), &open).await?;
+    let nodes = nodes(&ranks, &newer);
+    let whole: Vec<&RankAccount> = ranks.iter().chain(&newer).collect();
     let (elapsed_seconds, of_all) = lines(&whole);
-    let mut order = whole;
+    let mut order: Vec<&RankAccount> = ranks.iter().collect();
     order.sort_by(|one, other| {
         computing_share(&[one]).total_cmp(&computing_share(&[other])).then(one.rank.cmp(&other.rank))
     });
@@ -78,15 +80,57 @@ pub async fn of_job(
     });
     Ok(api::JobAccount {
         job_key: job.key.clone(),
+        regions: regions::of_job(client, job.id, as_of.as_ref()).await?,
+        trends: steps::trends(client, job, as_of.as_ref()).await?,
+        as_of: as_of.filter(|_| !newer.is_empty()).map(|as_of| as_of.described()),
         oldest_ms: read.iter().min().copied(),
         newest_ms: read.iter().max().copied(),
         ranks: all,
         ranks_without: all - count(ranks.len()),
         elapsed_seconds,
         lines: of_all,
-        nodes: nodes.into_iter().map(|(_, node)| node).collect(),
+        nodes,
         by_rank: by_rank.collect(),
     })
+}
+
+/// What nodes have beyond their ranks' rows.
+async fn newer(
+    client: &Client,
+    job: &Job,
+    ranks: &[RankAccount],
+    as_of: Option<&as_of::AsOf>,
+    open: &HashMap<i32, i64>,
+) -> Result<Vec<RankAccount>, Error> {
+    let Some(as_of) = as_of else { return Ok(Vec::new()) };
+    let newest = node_accounts::newest(client, job.id, as_of.until).await?;
+    let beyond = by_node(ranks).into_iter().filter_map(|(node, ranks)| {
+        newer::beyond(node, &ranks, newest.get(node)?, |rank| newer::open_since(open, rank, as_of))
+    });
+    Ok(beyond.collect())
+}
+
+fn by_node(ranks: &[RankAccount]) -> BTreeMap<&str, Vec<&RankAccount>> {
+    let mut by_node: BTreeMap<&str, Vec<&RankAccount>> = BTreeMap::new();
+    ranks.iter().for_each(|rank| by_node.entry(&rank.node).or_default().push(rank));
+    by_node
+}
+
+/// Those with the least computing first.
+fn nodes(ranks: &[RankAccount], newer: &[RankAccount]) -> Vec<api::NodeAccount> {
+    let newer = by_node(newer);
+    let mut nodes: Vec<(f64, api::NodeAccount)> = by_node(ranks)
+        .into_iter()
+        .map(|(node, mut ranks)| {
+            let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+            ranks.extend(newer.get(node).into_iter().flatten());
+            let (elapsed_seconds, lines) = lines(&ranks);
+            let account = api::NodeAccount { node: node.to_owned(), ranks: count, elapsed_seconds, lines };
+            (computing_share(&ranks), account)
+        })
+        .collect();
+    nodes.sort_by(|one, other| one.0.total_cmp(&other.0).then_with(|| one.1.node.cmp(&other.1.node)));
+    nodes.into_iter().map(|(_, node)| node).collect()
 }
 
 const PACKED: &str = "
@@ -142,7 +186,7 @@ async fn packed(client: &Client, job: &Job, all: u32) -> Result<api::JobAccount,
 
 /// All ranks of a node as one.
 fn of_node(node: String, times: RankTimes) -> RankAccount {
-    RankAccount { rank: 0, node, times, mpi: None }
+    RankAccount { rank: 0, node, read_ms: None, times, mpi: None }
 }
 
 /// By rank: what was waiting, and what its calls only began.
@@ -160,12 +204,15 @@ fn mpi_times(cells: &[Cell], waits: &OfJob) -> HashMap<u32, MpiTimes> {
     by
 }
 
-/// How long a rank's first thread was in a call that has not returned, as of when its clock was read.
-fn open_seconds(calls: &[OpenCall], rank: i32, read_ms: Option<i64>) -> f64 {
-    let mut own = calls.iter().filter(|call| call.rank == rank && call.thread == 0 && !call.is_counted);
-    let milliseconds =
-        own.next().zip(read_ms).map_or(0, |(call, read)| read.saturating_sub(call.start_ms).max(0));
-    milliseconds as f64 / 1e3
+/// When the calls began that first threads are in and that have not returned, by rank, milliseconds since 1970.
+fn open_starts(calls: &[OpenCall]) -> HashMap<i32, i64> {
+    let own = calls.iter().filter(|call| call.thread == 0 && !call.is_counted);
+    own.map(|call| (call.rank, call.start_ms)).collect()
+}
+
+#[allow(clippy::cast_precision_loss)] // milliseconds
+fn seconds(milliseconds: i64) -> f64 {
+    milliseconds.max(0) as f64 / 1e3
 }
 
 /// Whether an operation only begins something: `isend`, `iallreduce`, `start`; not `iprobe`.
@@ -197,6 +244,7 @@ fn lines(ranks: &[&RankAccount]) -> (f64, Vec<api::AccountLine>) {
     }
     let line = |one: LineSeconds| api::AccountLine {
         line: one.line.name().to_owned(),
+        group: one.line.group().name().to_owned(),
         seconds: one.seconds,
         low: one.low,
         high: one.high,

@@ -10,7 +10,8 @@
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
-//! * [`waits`]: what of the time in MPI was waiting for other ranks. [`account`]: where all of the ranks' time went.
+//! * [`waits`]: what of the time in MPI was waiting for other ranks. [`account`], [`node_accounts`]: where all of the
+//!   ranks' time went, and over time.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`long_range`]: ranges that begin before what the database holds, from a server of PromQL.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
@@ -48,6 +49,7 @@ pub mod live;
 pub mod load;
 pub mod long_range;
 pub mod multicast;
+pub mod node_accounts;
 pub mod nodes;
 pub mod nvlink_metrics;
 pub mod open_calls;

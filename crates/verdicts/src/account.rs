@@ -7,6 +7,9 @@
 
 use crate::statistics::number;
 
+/// Lines of a part of a run.
+pub const STEP_LINES: usize = 9;
+
 /// From so many samples on a reason has a share.
 const SAMPLES_MIN: u32 = 2;
 
@@ -145,6 +148,52 @@ impl AccountLine {
     }
 }
 
+/// What lines have in common: the first three are outside of MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AccountGroup {
+    /// On a processor.
+    Computing,
+    /// Could have run, and no core was free.
+    WaitingForCore,
+    /// Off the processor for another reason.
+    OffProcessor,
+    /// In a call of MPI.
+    InMpi,
+}
+
+impl AccountGroup {
+    /// As in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Computing => "computing",
+            Self::WaitingForCore => "waiting_for_core",
+            Self::OffProcessor => "off_processor",
+            Self::InMpi => "in_mpi",
+        }
+    }
+}
+
+impl AccountLine {
+    /// What it belongs to.
+    #[must_use]
+    pub fn group(self) -> AccountGroup {
+        match self {
+            Self::Computing => AccountGroup::Computing,
+            Self::WaitingForCore | Self::Throttled => AccountGroup::WaitingForCore,
+            Self::InFile | Self::Asleep | Self::AtLock | Self::Stopped | Self::OffProcessor => {
+                AccountGroup::OffProcessor
+            }
+            Self::WaitingForRanks
+            | Self::PartnerWithoutCore
+            | Self::StartingMessages
+            | Self::InOpenCalls
+            | Self::MovingData
+            | Self::InMpi => AccountGroup::InMpi,
+        }
+    }
+}
+
 /// Seconds of a line, with the least and the most that they can be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineSeconds {
@@ -243,6 +292,25 @@ fn mpi_lines(all: f64, off: f64, mpi: Option<MpiTimes>) -> Vec<LineSeconds> {
     ]
 }
 
+/// The lines of some ranks' time in a part of their run, given their sums, and how many seconds off the processor were in a file, asleep, at a
+/// lock and stopped. The time in MPI is one line.
+#[must_use]
+pub fn step_lines(times: &RankTimes, reasons: [f64; 4]) -> [(AccountLine, f64); STEP_LINES] {
+    let throttled = times.throttled_outside().1;
+    let [file, sleep, lock, stopped] = reasons;
+    [
+        (AccountLine::Computing, times.computing),
+        (AccountLine::WaitingForCore, times.queued - throttled),
+        (AccountLine::Throttled, throttled),
+        (AccountLine::InFile, file),
+        (AccountLine::Asleep, sleep),
+        (AccountLine::AtLock, lock),
+        (AccountLine::Stopped, stopped),
+        (AccountLine::OffProcessor, (times.off - reasons.iter().sum::<f64>()).max(0.0)),
+        (AccountLine::InMpi, times.mpi),
+    ]
+}
+
 /// The mean of some ranks.
 #[must_use]
 pub(crate) fn mean<'a>(ranks: impl Iterator<Item = &'a RankTimes> + Clone) -> RankTimes {
@@ -289,6 +357,22 @@ impl RankTimes {
             off_in_mpi: self.off_in_mpi * factor,
             queued_in_mpi: self.queued_in_mpi * factor,
             throttled: self.throttled * factor,
+        }
+    }
+
+    /// With those of another rank; why it was off the processor stays that of the first.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        Self {
+            elapsed: self.elapsed + other.elapsed,
+            computing: self.computing + other.computing,
+            queued: self.queued + other.queued,
+            off: self.off + other.off,
+            found: self.found,
+            mpi: self.mpi + other.mpi,
+            off_in_mpi: self.off_in_mpi + other.off_in_mpi,
+            queued_in_mpi: self.queued_in_mpi + other.queued_in_mpi,
+            throttled: self.throttled + other.throttled,
         }
     }
 

@@ -7,6 +7,7 @@
 pub mod account;
 mod affinity;
 mod awaited;
+pub mod course;
 pub mod evidence;
 mod hung;
 mod imbalance;

@@ -2,12 +2,12 @@
 
 use super::part;
 use crate::text::{Table, clean, count, percent, seconds};
-use throughline_api::account::{AccountLine, JobAccount};
+use throughline_api::account::{AccountLine, AccountTrend, JobAccount, RegionAccount};
 use throughline_sample::to_rfc3339;
 
 /// Lines below this part are left out of columns of ranks.
 const SHOWN_MIN: f64 = 0.005;
-/// Ranks that are listed: those that compute least, and most.
+/// Ranks that are listed: those that compute least, and most; and regions.
 const RANKS: usize = 3;
 
 /// For people.
@@ -35,6 +35,9 @@ fn name(line: &str) -> &str {
 pub(super) fn heading(account: &JobAccount) -> String {
     let clock = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).get(11..19).unwrap_or_default().to_owned();
     let at = match (account.oldest_ms, account.newest_ms) {
+        _ if account.as_of.is_some() => {
+            account.as_of.iter().map(|at| format!(", as of {}", clock(at.time_ms))).collect()
+        }
         (Some(oldest), Some(newest)) if newest - oldest > 2_000 => {
             format!(", as of {} to {}", clock(oldest), clock(newest))
         }
@@ -63,8 +66,42 @@ pub(super) fn section(account: &JobAccount, width: usize) -> String {
         ]);
     }
     let mut text: String = table.text().lines().map(|line| clean(line, width) + "\n").collect();
+    for trend in &account.trends {
+        text.push_str(&clean(&sentence(trend), width));
+        text.push('\n');
+    }
+    text.push_str(&regions(account, width));
     text.push_str(&ranks(account, width));
     text
+}
+
+/// In which regions the time in MPI was, where the program names any.
+fn regions(account: &JobAccount, width: usize) -> String {
+    let all: f64 = account.regions.iter().map(|one| one.mpi_seconds).sum();
+    let region = |one: &RegionAccount| {
+        let name = if one.region.is_empty() { "outside of all regions" } else { &one.region };
+        format!("{} {name}", percent(part(one.mpi_seconds, all)))
+    };
+    let shown: Vec<String> = account.regions.iter().take(RANKS).map(region).collect();
+    if shown.is_empty() {
+        String::new()
+    } else {
+        clean(&format!("In MPI by region: {}.", shown.join(", ")), width) + "\n"
+    }
+}
+
+/// What changed over the run.
+fn sentence(of: &AccountTrend) -> String {
+    let (name, time) = (name(&of.line), to_rfc3339(of.time_ms.saturating_mul(1_000_000)));
+    let time = time.get(..16).unwrap_or_default().replace('T', " ");
+    let [before, since] = [of.before, of.since].map(|share| percent(Some(share)));
+    match of.trend.as_str() {
+        "grows" => format!("{name}: grows since {time} UTC: {since} of the time, {before} before."),
+        "only_at_start" => {
+            format!("{name}: only at the start: {before} of the time until {time} UTC, {since} since.")
+        }
+        _ => String::new(),
+    }
 }
 
 fn between(line: &AccountLine) -> String {
@@ -88,30 +125,19 @@ fn ranks(account: &JobAccount, width: usize) -> String {
     let mut table = Table::new(&["<RANK", "NODE", "<COMPUTING", "<FOR A CORE", "<OFF", "<IN MPI"]);
     let last = all.len().saturating_sub(RANKS).max(RANKS.min(all.len()));
     for one in all.iter().take(RANKS).chain(&all[last..]) {
-        let of = |names: &[&str]| {
-            let sum: f64 = one
-                .lines
-                .iter()
-                .filter(|line| names.contains(&line.line.as_str()))
-                .map(|line| line.seconds)
-                .sum();
+        let of = |group: &str| {
+            let lines = one.lines.iter().filter(|line| line.group == group);
+            let sum: f64 = lines.map(|line| line.seconds).sum();
             let share = sum / one.elapsed_seconds.max(f64::MIN_POSITIVE);
             if share < SHOWN_MIN { "-".to_owned() } else { percent(Some(share)) }
         };
         table.row(vec![
             one.rank.to_string(),
             one.node.clone(),
-            of(&["computing"]),
-            of(&["waiting_for_core", "throttled"]),
-            of(&["in_file", "asleep", "at_lock", "stopped", "off_processor"]),
-            of(&[
-                "waiting_for_ranks",
-                "partner_without_core",
-                "starting_messages",
-                "in_open_calls",
-                "moving_data",
-                "in_mpi",
-            ]),
+            of("computing"),
+            of("waiting_for_core"),
+            of("off_processor"),
+            of("in_mpi"),
         ]);
     }
     "\n".to_owned() + &table.text().lines().map(|line| clean(line, width) + "\n").collect::<String>()
@@ -123,7 +149,8 @@ mod tests {
     use throughline_api::account::RankAccount;
 
     fn line(name: &str, seconds: f64) -> AccountLine {
-        AccountLine { line: name.into(), seconds, low: seconds, high: seconds }
+        let group = if name == "computing" { name } else { "in_mpi" };
+        AccountLine { line: name.into(), group: group.into(), seconds, low: seconds, high: seconds }
     }
 
     fn account() -> JobAccount {
@@ -155,5 +182,41 @@ mod tests {
         assert!(text.contains("60.0 %") && text.contains("70.0 s and 80.0 s"), "{text}");
         assert!(text.contains("90.0 %") && text.contains("30.0 %"), "both ranks: {text}");
         assert_eq!(section(&JobAccount::default(), 120), "");
+    }
+
+    #[test]
+    fn what_changed_is_a_sentence() {
+        let trend = |trend: &str| AccountTrend {
+            line: "in_file".into(),
+            trend: trend.into(),
+            time_ms: 1_700_000_000_000,
+            before: 0.125,
+            since: 0.5,
+        };
+        let of = JobAccount { trends: vec![trend("grows"), trend("only_at_start")], ..account() };
+        let text = section(&of, 120);
+        assert!(
+            text.contains(
+                "in a file: grows since 2023-11-14 22:13 UTC: 50.0 % of the time, 12.5 % before.\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "in a file: only at the start: 12.5 % of the time until 2023-11-14 22:13 UTC, 50.0 % since.\n"
+            ),
+            "{text}"
+        );
+        let region = |region: &str, mpi_seconds| RegionAccount {
+            region: region.into(),
+            mpi_seconds,
+            starting_seconds: 0.0,
+        };
+        let of = JobAccount { regions: vec![region("solve", 30.0), region("", 10.0)], ..account() };
+        let text = section(&of, 120);
+        assert!(text.contains("In MPI by region: 75.0 % solve, 25.0 % outside of all regions.\n"), "{text}");
+        let as_of = throughline_api::jobs::AsOf { time_ms: 1_700_000_010_000, behind: Vec::new() };
+        let newer = JobAccount { as_of: Some(as_of), ..account() };
+        assert_eq!(heading(&newer), "Where the time of its ranks went, as of 22:13:30, without 1 rank");
     }
 }

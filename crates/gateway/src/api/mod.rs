@@ -196,6 +196,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/verdicts", get(jobs::verdicts))
         .route("/jobs/{job}/report", get(jobs::report))
         .route("/jobs/{job}/account", get(jobs::account))
+        .route("/jobs/{job}/account-steps", get(jobs::account_steps))
         .route("/jobs/{job}/waits", get(jobs::waits))
         .route("/jobs/{job}/broadcast", get(jobs::broadcast))
         .route("/jobs/{job}/pvars", get(jobs::pvars))

@@ -8,6 +8,7 @@ mod finals;
 mod intervals;
 mod job_ports;
 mod lost;
+mod node_accounts;
 mod rank_cpu;
 mod rates;
 mod rounds;

@@ -15,7 +15,7 @@ mod traffic;
 mod verdicts;
 mod waits;
 
-pub use account::account;
+pub use account::{account, steps as account_steps};
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
 pub use lanes::{both, lanes, link_lanes};

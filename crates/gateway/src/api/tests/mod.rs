@@ -1,5 +1,6 @@
 //! The API on seeded databases: exact values, every answer held against `openapi.yaml`, and what is refused.
 
+mod account;
 mod alerts;
 mod broadcast;
 mod contract;

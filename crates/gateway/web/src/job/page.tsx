@@ -134,7 +134,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
         <Operations data={data} />
         <MatrixView {...shared} kinds={data.matrices} />
       </div>
-      <AccountView job={shared.job} isLive={isLive} />
+      <AccountView job={shared.job} isLive={isLive} preferences={preferences} />
       <RegionsView job={shared.job} isLive={isLive} />
       <WaitsView job={shared.job} isLive={isLive} />
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />

@@ -3,6 +3,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
+import { stacked } from '../shares.ts'
 import { bytes, clock, duration, mark, percent, rate, short, used } from '../text.ts'
 import type { Preferences } from './preferences.ts'
 
@@ -41,11 +42,13 @@ interface Props {
   group?: string
   /** First and last time of the axis, ms since 1970; without it, those of the values. */
   span?: readonly [number, number]
+  /** Areas on each other instead of lines. */
+  isStacked?: boolean
   /** Chosen by dragging over the chart, ms since 1970. */
   zoomed?: (from: number, to: number) => void
 }
 
-export function Chart({ title, times, series, unit, height, preferences, group, span, zoomed }: Props) {
+export function Chart({ title, times, series, unit, height, preferences, group, span, zoomed, isStacked = false }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot | null>(null)
   const zoom = useRef(zoomed)
@@ -53,7 +56,10 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
   const spanned = useRef(span)
   spanned.current = span
   const names = series.map((s) => s.name).join('\n')
-  const data = () => [times.map((t) => t / 1000), ...series.map((s) => [...s.values])] as uPlot.AlignedData
+  const drawn = isStacked ? stacked(series.map((s) => s.values)) : series.map((s) => [...s.values])
+  const data = () => [times.map((t) => t / 1000), ...drawn] as uPlot.AlignedData
+  const latest = useRef(series)
+  latest.current = series
   useEffect(() => {
     const box = place.current
     if (box === null) return undefined
@@ -72,10 +78,14 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
             label: s.name,
             stroke: lines[i % lines.length] as string,
             width: 1.5,
+            ...(isStacked ? { fill: lines[i % lines.length] as string } : {}),
             points: { show: false },
-            value: (_u: uPlot, v: number | null) => FORMAT[unit](v),
+            // Of areas their own height, not where they end.
+            value: (_u: uPlot, v: number | null, _series: number, at: number | null) => FORMAT[unit](isStacked ? (at === null ? null : (latest.current[i]?.values[at] ?? null)) : v),
           })),
         ],
+        // Each area ends where the one below it does.
+        ...(isStacked ? { bands: series.slice(1).map((_, i) => ({ series: [i + 2, i + 1] as uPlot.Band.Bounds })) } : {}),
         hooks: { setSelect: [(u) => selected(u, zoom.current)] },
       },
       data(),
@@ -91,7 +101,7 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
       made.destroy()
       chart.current = null
     }
-  }, [names, unit, height, group, preferences.theme])
+  }, [names, unit, height, group, isStacked, preferences.theme])
   useEffect(() => chart.current?.setData(data()), [times, series, span?.[0], span?.[1]])
   return (
     <figure class="chart">
