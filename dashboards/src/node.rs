@@ -138,7 +138,9 @@ fn by_menu() -> String {
   FROM (SELECT time, gpu_id, link, source, epoch, CASE ${{metric:sqlstring}}{errors} END AS value
         FROM public.nvlink_link_readings($__timeFrom(), $__timeTo())
         WHERE {GPUS} AND ${{metric:sqlstring}} LIKE '%errors') c
-  JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+  JOIN internal.gpu g ON g.gpu_id = c.gpu_id AND (g.valid_to IS NULL OR g.valid_to > c.time)
+        AND (g.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
   WHERE c.value IS NOT NULL
   WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
 )
@@ -162,12 +164,16 @@ fn gpu_links(dashboard: Dashboard, site: &Site) -> Dashboard {
         "SELECT r.gpu_index AS \"GPU\", r.link AS \"Link\", max(coalesce('GPU ' || o.index || ' link ' || l.remote_link, l.remote_type)) AS \"To\",
        {} AS \"Sent\", {} AS \"Received\", max(r.speed_bytes_per_second) AS \"Link speed\",
        {} AS \"Sending\", {} AS \"Receiving\",
-       nullif(count(*) FILTER (WHERE r.is_above_speed), 0) AS \"Above its speed\", r.gpu AS \"UUID\"
+       count(*) FILTER (WHERE r.is_above_speed) AS \"Above its speed\", r.gpu AS \"UUID\"
 FROM {} r
 LEFT JOIN internal.gpu_link l
-  ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_from <= r.time AND (l.valid_to IS NULL OR l.valid_to > r.time)
+  ON l.gpu_id = r.gpu_id AND l.link = r.link AND (l.valid_to IS NULL OR l.valid_to > r.time)
+        AND (l.valid_from <= r.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
 LEFT JOIN internal.gpu o
-  ON o.gpu_id = l.remote_gpu_id AND o.valid_from <= r.time AND (o.valid_to IS NULL OR o.valid_to > r.time)
+  ON o.gpu_id = l.remote_gpu_id AND (o.valid_to IS NULL OR o.valid_to > r.time)
+        AND (o.valid_from <= r.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = o.gpu_id AND e.valid_from < o.valid_from))
 GROUP BY r.gpu_index, r.gpu, r.link
 ORDER BY 7 DESC NULLS LAST, 1, 2
 LIMIT 200",

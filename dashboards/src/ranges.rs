@@ -135,7 +135,9 @@ pub fn nvlink_rates(condition: &str) -> String {
     ) m
     JOIN internal.gpu_key k ON k.id = m.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND g.valid_from <= m.time AND (g.valid_to IS NULL OR g.valid_to > m.time)
+    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND (g.valid_to IS NULL OR g.valid_to > m.time)
+        AND (g.valid_from <= m.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     WHERE m.rank = m.best
   )",
         from_readings("nvlink_counters"),

@@ -4066,10 +4066,14 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    -- As it was then.
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     LEFT JOIN internal.gpu_link l
-        ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_from <= p.time AND (l.valid_to IS NULL OR l.valid_to > p.time)
+        ON l.gpu_id = p.gpu_id AND l.link = p.link AND (l.valid_to IS NULL OR l.valid_to > p.time)
+        AND (l.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
@@ -4123,11 +4127,17 @@ BEGIN
     ) c
     CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.transmit_before, c.receive_before)
         WITH ORDINALITY AS u (sent, received, sent_before, received_before, position)
-    LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+    LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND (g.valid_to IS NULL OR g.valid_to > c.time)
+        AND (g.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     LEFT JOIN internal.gpu_link l
-        ON l.gpu_id = k.id AND l.link = u.position - 1 AND l.valid_from <= c.time AND (l.valid_to IS NULL OR l.valid_to > c.time)
+        ON l.gpu_id = k.id AND l.link = u.position - 1 AND (l.valid_to IS NULL OR l.valid_to > c.time)
+        AND (l.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
     LEFT JOIN internal.gpu r
-        ON r.gpu_id = l.remote_gpu_id AND r.valid_from <= c.time AND (r.valid_to IS NULL OR r.valid_to > c.time)
+        ON r.gpu_id = l.remote_gpu_id AND (r.valid_to IS NULL OR r.valid_to > c.time)
+        AND (r.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = r.gpu_id AND e.valid_from < r.valid_from))
     WHERE (nvlink_metrics_between.node IS NULL OR n.name = nvlink_metrics_between.node)
       AND c.time > since AND c.rank = coalesce(c.counts, c.reports)
       AND (u.sent IS NOT NULL OR u.received IS NOT NULL);
@@ -4184,8 +4194,10 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    -- As it was then.
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;
@@ -4242,8 +4254,10 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    -- As it was then.
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;
@@ -6185,10 +6199,16 @@ CROSS JOIN LATERAL (
 ) c
 CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.transmit_before, c.receive_before)
     WITH ORDINALITY AS u (sent, received, sent_before, received_before, position)
-LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND (g.valid_to IS NULL OR g.valid_to > c.time)
+        AND (g.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
 LEFT JOIN internal.gpu_link l
-    ON l.gpu_id = k.id AND l.link = u.position - 1 AND l.valid_from <= c.time AND (l.valid_to IS NULL OR l.valid_to > c.time)
-LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_from <= c.time AND (r.valid_to IS NULL OR r.valid_to > c.time)
+    ON l.gpu_id = k.id AND l.link = u.position - 1 AND (l.valid_to IS NULL OR l.valid_to > c.time)
+        AND (l.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
+LEFT JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND (r.valid_to IS NULL OR r.valid_to > c.time)
+        AND (r.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = r.gpu_id AND e.valid_from < r.valid_from))
 WHERE u.sent IS NOT NULL OR u.received IS NOT NULL;
 COMMENT ON VIEW public.nvlink_metrics IS
     'INAM, figure 4: data sent and received on each physical NVLink in the last hour, in bytes and bytes per second, with the names of that time. Of any other time: nvlink_metrics_between(since, until, node).';

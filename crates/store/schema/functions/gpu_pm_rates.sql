@@ -35,8 +35,10 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    -- As it was then.
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;

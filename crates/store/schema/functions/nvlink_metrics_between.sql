@@ -35,11 +35,17 @@ BEGIN
     ) c
     CROSS JOIN LATERAL unnest(c.transmit_bytes, c.receive_bytes, c.transmit_before, c.receive_before)
         WITH ORDINALITY AS u (sent, received, sent_before, received_before, position)
-    LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND g.valid_from <= c.time AND (g.valid_to IS NULL OR g.valid_to > c.time)
+    LEFT JOIN internal.gpu g ON g.gpu_id = k.id AND (g.valid_to IS NULL OR g.valid_to > c.time)
+        AND (g.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     LEFT JOIN internal.gpu_link l
-        ON l.gpu_id = k.id AND l.link = u.position - 1 AND l.valid_from <= c.time AND (l.valid_to IS NULL OR l.valid_to > c.time)
+        ON l.gpu_id = k.id AND l.link = u.position - 1 AND (l.valid_to IS NULL OR l.valid_to > c.time)
+        AND (l.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
     LEFT JOIN internal.gpu r
-        ON r.gpu_id = l.remote_gpu_id AND r.valid_from <= c.time AND (r.valid_to IS NULL OR r.valid_to > c.time)
+        ON r.gpu_id = l.remote_gpu_id AND (r.valid_to IS NULL OR r.valid_to > c.time)
+        AND (r.valid_from <= c.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = r.gpu_id AND e.valid_from < r.valid_from))
     WHERE (nvlink_metrics_between.node IS NULL OR n.name = nvlink_metrics_between.node)
       AND c.time > since AND c.rank = coalesce(c.counts, c.reports)
       AND (u.sent IS NOT NULL OR u.received IS NOT NULL);

@@ -37,10 +37,14 @@ BEGIN ATOMIC
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
-    -- As it was then.
-    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND g.valid_from <= p.time AND (g.valid_to IS NULL OR g.valid_to > p.time)
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = p.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
     LEFT JOIN internal.gpu_link l
-        ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_from <= p.time AND (l.valid_to IS NULL OR l.valid_to > p.time)
+        ON l.gpu_id = p.gpu_id AND l.link = p.link AND (l.valid_to IS NULL OR l.valid_to > p.time)
+        AND (l.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu_link e WHERE e.gpu_id = l.gpu_id AND e.link = l.link AND e.valid_from < l.valid_from))
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
     JOIN internal.row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
     -- Readings farther apart have a time between them in which the link was not read.
