@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct JobAccount {
     /// The job's key.
     pub job_key: String,
-    /// As of when the job and its nodes are, where nodes reported it; null of a job that has ended, and in its first seconds: then the
-    /// readings of its ranks are what this is made of.
+    /// As of when the job and its nodes are, where nodes reported it; null of a job that has ended, in its first seconds, and while all
+    /// readings of its ranks are newer: then these are what this is made of.
     pub as_of: Option<AsOf>,
     /// The oldest and the newest reading of its ranks' clocks that is in their rows, milliseconds since 1970; null without any.
     pub oldest_ms: Option<i64>,

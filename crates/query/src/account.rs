@@ -21,6 +21,8 @@ use tokio_postgres::{Client, Row};
 
 /// Ranks of a response.
 const RANKS_MAX: usize = 1000;
+/// Readings at the end of ten seconds come within this time after it.
+const READING_MS: i64 = 1_000;
 
 /// A rank with what is known of it.
 struct RankAccount {
@@ -67,6 +69,11 @@ pub async fn of_job(
     }
     let as_of = as_of::sums(client, &[job.id]).await?.remove(&job.id);
     let newer = newer(client, job, &ranks, as_of.as_ref(), &open).await?;
+    // Where all ranks have newer readings it is as of these.
+    let is_of_nodes =
+        |at: &as_of::AsOf| newer.is_some() && read.iter().any(|read| *read <= at.milliseconds() + READING_MS);
+    let described = as_of.as_ref().filter(|at| is_of_nodes(at)).map(as_of::AsOf::described);
+    let newer = newer.unwrap_or_default();
     let nodes = nodes(&ranks, &newer);
     let whole: Vec<&RankAccount> = ranks.iter().chain(&newer).collect();
     let (elapsed_seconds, of_all) = lines(&whole);
@@ -82,7 +89,7 @@ pub async fn of_job(
         job_key: job.key.clone(),
         regions: regions::of_job(client, job.id, as_of.as_ref()).await?,
         trends: steps::trends(client, job, as_of.as_ref()).await?,
-        as_of: as_of.filter(|_| !newer.is_empty()).map(|as_of| as_of.described()),
+        as_of: described,
         oldest_ms: read.iter().min().copied(),
         newest_ms: read.iter().max().copied(),
         ranks: all,
@@ -94,20 +101,20 @@ pub async fn of_job(
     })
 }
 
-/// What nodes have beyond their ranks' rows.
+/// What nodes have beyond their ranks' rows; `None` where none reported anything.
 async fn newer(
     client: &Client,
     job: &Job,
     ranks: &[RankAccount],
     as_of: Option<&as_of::AsOf>,
     open: &HashMap<i32, i64>,
-) -> Result<Vec<RankAccount>, Error> {
-    let Some(as_of) = as_of else { return Ok(Vec::new()) };
+) -> Result<Option<Vec<RankAccount>>, Error> {
+    let Some(as_of) = as_of else { return Ok(None) };
     let newest = node_accounts::newest(client, job.id, as_of.until).await?;
     let beyond = by_node(ranks).into_iter().filter_map(|(node, ranks)| {
         newer::beyond(node, &ranks, newest.get(node)?, |rank| newer::open_since(open, rank, as_of))
     });
-    Ok(beyond.collect())
+    Ok((!newest.is_empty()).then(|| beyond.collect()))
 }
 
 fn by_node(ranks: &[RankAccount]) -> BTreeMap<&str, Vec<&RankAccount>> {

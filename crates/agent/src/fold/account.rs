@@ -8,8 +8,6 @@ const AFTER_EDGE_NANOSECONDS: i64 = 700_000_000;
 /// A report may come a little before the whole second that it is of.
 const BEFORE_SECOND_NANOSECONDS: i64 = 300_000_000;
 const SECOND_NANOSECONDS: i64 = 1_000_000_000;
-/// From so many samples on the time off the processor is divided by them.
-const SAMPLES_MIN: i64 = 2;
 
 /// Sums that a reading has: elapsed, in MPI, off the processor outside and the part of it in a queue, the same inside, throttled.
 const READ: usize = 7;
@@ -59,7 +57,7 @@ pub(super) struct RankAccount {
     /// One of the next.
     next: Option<Reading>,
     folded: Option<Reading>,
-    /// Off the processor, and found so, since there were samples enough to divide it.
+    /// Off the processor since it was found so last, and how.
     off: i64,
     samples: [i64; REASONS + 1],
 }
@@ -101,7 +99,8 @@ impl RankAccount {
             *samples += now.samples[at] - folded.samples[at];
         }
         let all: i64 = self.samples.iter().sum();
-        if all < SAMPLES_MIN {
+        // Few samples of one interval may be of another reason than most of its time; over many intervals the parts are right.
+        if all == 0 {
             return;
         }
         for (sum, samples) in sums.iter_mut().skip(READ).zip(self.samples) {
@@ -131,7 +130,7 @@ pub(super) struct NodeAccount {
 }
 
 impl NodeAccount {
-    /// Whether no record has what it is now.
+    /// Whether its newest sums are in no record yet.
     pub fn is_due(&self) -> bool {
         self.has_grown
     }

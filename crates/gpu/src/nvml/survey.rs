@@ -179,7 +179,8 @@ fn describe_part(gpu: &Gpu<'_, '_>, index: u32, refusals: &mut Refusals<'_>) -> 
     let part = gpu.partition(index)?;
     let (gpu_instance, compute_instance) = part.instances()?;
     let uuid = part.uuid()?;
-    let of_index = |known: &GpuSurvey| Some(known.parts.iter().find(|part| part.index == index)?.name.clone());
+    let of_index =
+        |known: &GpuSurvey| Some(known.parts.iter().find(|part| part.index == index)?.name.clone());
     let name = refusals.or_before("nvmlDeviceGetName", part.name(), of_index).unwrap_or_default();
     Ok(PartSurvey { index, uuid, name, gpu_instance, compute_instance })
 }

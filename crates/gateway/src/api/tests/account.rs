@@ -18,6 +18,8 @@ fn batches() -> Vec<Batch> {
         if let Some(sums) = row.mpi_node_cells[0].cells[0].sums.as_mut() {
             sums.region = if ten > 5 { "solve" } else { "" }.into();
         }
+        // Each has what grew alone.
+        row.mpi_node_cells[0].is_whole = false;
         let grown = MpiAccountSums {
             elapsed_nanoseconds: 2_000_000_000 * second,
             mpi_nanoseconds: 200_000_000 * in_mpi(second),
