@@ -46,7 +46,7 @@ newest="(SELECT max(time) FROM internal.nvlink_counters WHERE time > now() - INT
 # Median of the seconds that a query takes in 5 runs, the first one left out. What is missing since the last fill is read before.
 seconds() {
     fill "$newest + INTERVAL '1 s'" "now()" 1
-    { printf '%s\n' '\timing on' '\o /dev/null' && for _ in 1 2 3 4 5 6; do echo "$1;"; done; } | $psql |
+    { printf '%s\n' '\timing on' '\o /dev/null' && for _ in 1 2 3 4 5 6; do echo "$1;"; done; } | $psql -At |
         sed -n 's/^Time: \([0-9.]*\) ms.*/\1/p' | tail -5 | sort -n | sed -n '3p' | awk '{ print $1 / 1000 }'
 }
 
