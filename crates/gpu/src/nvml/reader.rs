@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::gpm::GpmPcie;
 use super::plan::GpuPlan;
-use super::survey::{MAX_GPUS, survey};
+use super::survey::{MAX_GPUS, duplicates, survey};
 use super::xid::XidEvents;
 use super::{ComputeProcess, Session};
 use crate::code::Code;
@@ -108,7 +108,9 @@ impl Reader for NvmlReader<'_> {
             });
         }
         self.plans = fresh;
-        let listed = u32::try_from(found.gpus.len()).unwrap_or(MAX_GPUS) + found.unreadable;
+        let listed = u32::try_from(found.gpus.len()).unwrap_or(MAX_GPUS)
+            + found.unreadable
+            + duplicates(&found.refusals);
         self.listed = listed;
         let is_read = |index: &u32| found.gpus.iter().any(|gpu| gpu.index == *index);
         // One whose UUID is another's answers, and is not read all the same.

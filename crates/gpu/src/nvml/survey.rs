@@ -64,7 +64,8 @@ pub fn survey<'l, 's>(
         found.refusals.extend(refusals.into_list());
     }
     let kept = kept(&found.refusals, last, plans_before, &read);
-    found.unreadable = count - u32::try_from(read.len() + kept.len()).unwrap_or(count).min(count);
+    let known = u32::try_from(read.len() + kept.len()).unwrap_or(count) + duplicates(&found.refusals);
+    found.unreadable = count.saturating_sub(known);
     read.extend(kept);
     read.sort_by_key(|(described, _)| described.index);
     let (gpus, plans) = read.into_iter().unzip();
@@ -90,6 +91,11 @@ fn kept<'l, 's>(
         (!is_elsewhere).then(|| (described.clone(), plan(before.gpu, described, Some(before))))
     });
     known.collect()
+}
+
+/// GPUs that report another's UUID. None of them is missing.
+pub(super) fn duplicates(refusals: &[Refusal]) -> u32 {
+    refusals.iter().map(|one| u32::from(Code(one.code) == Code::DUPLICATE_UUID)).sum()
 }
 
 /// Whether a refusal leaves a GPU without a handle or UUID.
