@@ -8,7 +8,7 @@ use std::sync::Arc;
 use throughline_daemon::Seconds;
 use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, GpuConfig, GpuSource, SourceStatus, State, Vendor};
-use throughline_sample::catalogue::{OUTPUT_DISCARDED_BYTES, gpu_source_rank};
+use throughline_sample::catalogue::{UNLOGGED_OUTPUT_BYTES, gpu_source_rank};
 
 /// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
@@ -199,7 +199,7 @@ pub fn translate(name: &'static str, status: SourceStatus, expected: bool, forgi
         overruns: Some(status.overruns),
         round_seconds: (status.polls > 0).then_some(status.last_poll_seconds),
         reason: status.detail,
-        counts: vec![(name.into(), &OUTPUT_DISCARDED_BYTES, status.dropped_output_bytes)],
+        counts: vec![(name.into(), &UNLOGGED_OUTPUT_BYTES, status.dropped_output_bytes)],
         ..Status::default()
     }
 }

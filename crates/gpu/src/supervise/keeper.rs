@@ -215,7 +215,7 @@ impl<K: Kind> Keeper<K> {
         if !std::mem::replace(&mut self.is_flooded, true) {
             let text = format!(
                 "the vendor's library prints more than the log takes: {dropped} bytes were dropped so far, and are \
-                 counted from now on (dropped_output_bytes)"
+                 counted from now on (throughline_unlogged_output_bytes_total)"
             );
             tracing::warn!(source, "{text}");
             self.outlet.event("source.output", "warning", text);

@@ -26,7 +26,7 @@ metrics! { ALL, SelfStats:
     919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read. Absent while it is switched off, and on a node that has no such device.", "counted by the daemon";
     1350 SOURCE_PAUSED "source_paused" Gauge Count Wraps(63), "1 while this source gives its devices to a profiler (paused) or another profiler has them (busy), else 0. It counts as up then. Absent for sources that never do so.", "counted by the daemon";
     1351 PAUSED_UNTIL_TIMESTAMP_SECONDS "paused_until_timestamp_seconds" Gauge Seconds Wraps(63), "When the pause of this source ends by itself, as Unix time. Absent while there is none, and where that is not known.", "counted by the daemon";
-    1352 OUTPUT_DISCARDED_BYTES "output_discarded_bytes" Counter Bytes Wraps(63), "Bytes that a vendor's library printed and that were not logged, because the log gets a bounded part of them.", "counted by the daemon";
+    1352 UNLOGGED_OUTPUT_BYTES "unlogged_output_bytes" Counter Bytes Wraps(63), "Bytes that a vendor's library printed and that were not logged, because the log gets a bounded part of them.", "counted by the daemon";
     974 EXTRA_SAMPLES "extra_samples" Counter Count Wraps(63), "Readings of this part that were made because a job began or ended here.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "reported with each batch";
     1300 CLOCK_OFFSET_SECONDS "clock_offset_seconds" Gauge Seconds Wraps(63), "How far this daemon's clock is ahead of the collector's; negative: behind. From 5 s on the times of its records are moved by as much, in whole 10 s.", "reported by the collector";
