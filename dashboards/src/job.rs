@@ -175,7 +175,8 @@ ORDER BY 1, 2"
             .stacked()
             .over_time(&account)
             .step("10s")
-            .unit(SHARE),
+            .unit(SHARE)
+            .link(compare()),
         )
         .panel(
             Panel::series(

@@ -91,7 +91,8 @@ pub(super) struct RankHere {
     is_stopped: bool,
     /// Of few ranks at a time, and large.
     scheduling: Option<Box<MpiRankScheduling>>,
-    account: RankAccount,
+    /// Of a rank that reports where its time went.
+    account: Option<Box<RankAccount>>,
 }
 
 impl RankHere {
@@ -206,7 +207,9 @@ impl RankHere {
 
     /// Adds to the node's sums where its time went since the last time.
     pub fn fold_account(&mut self, of_node: &mut NodeAccount) {
-        self.account.fold(self.is_late, self.has_ended, of_node);
+        if let Some(account) = &mut self.account {
+            account.fold(self.is_late, self.has_ended, of_node);
+        }
     }
 
     /// The time of its next row, with folded cells or others: stored in microseconds, and a key.
@@ -233,7 +236,9 @@ impl RankHere {
         }
         self.peers.values_mut().for_each(|peers| peers.step(step));
         self.regions.step(step);
-        self.account.step(step);
+        if let Some(account) = &mut self.account {
+            account.step(step);
+        }
     }
 
     /// Peers that it holds, of all kinds.
@@ -272,7 +277,7 @@ impl RankHere {
     /// Takes a reading of its process. Returns one that goes at once: the first, as others are compared with it, and that of a
     /// process that was stopped since, or goes on. `edge` is the end of the open interval.
     pub fn scheduling(&mut self, record: MpiRankScheduling, edge: i64) -> Option<MpiRankScheduling> {
-        self.account.take(&record, edge);
+        self.account.get_or_insert_default().take(&record, edge);
         let was_stopped = std::mem::replace(&mut self.is_stopped, record.is_stopped);
         if !std::mem::replace(&mut self.has_scheduling, true) || was_stopped != record.is_stopped {
             return Some(record);

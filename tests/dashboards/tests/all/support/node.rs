@@ -4,8 +4,8 @@ use super::{SECOND, TICK_SECONDS, TICKS, host, jobs, tick_time};
 use throughline_sample::catalogue as c;
 use throughline_sample::wire::{
     Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, HostPortSample, Job, JobRank,
-    LinkValues, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat,
-    Values,
+    LinkValues, MpiAccountSums, MpiNodeAccount, MpiNodeCells, MpiOpCell, MpiPeerCell, MpiPvarSample,
+    MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat, Values,
 };
 
 pub const JOB: &str = "slurm:4711";
@@ -120,6 +120,7 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
     for rank in ranks_of(node) {
         mpi(&mut batch, time, epoch, tick, rank);
     }
+    batch.mpi_node_cells.push(account(time, epoch, ranks_of(node).len() as u64));
     for source in ["nvml", "mpi"] {
         for (metric, value) in [(&c::SOURCE_UP, 1.0), (&c::RECORDS, (tick + 1) as f64)] {
             let name = metric.name.to_owned();
@@ -263,6 +264,28 @@ fn nvlink_values(tick: i64, index: u32, link: u32) -> Values {
     values.put(&c::NVLINK_SPEED_BYTES_PER_SECOND, LINK_SPEED);
     values.put(&c::NVLINK_UP, 1);
     values
+}
+
+/// Where the time of the node's ranks went: half of it computing.
+fn account(time: i64, epoch: i64, ranks: u64) -> MpiNodeCells {
+    let percent = |part: u64| (time - epoch).unsigned_abs() / 100 * part * ranks;
+    let grown = MpiAccountSums {
+        elapsed_nanoseconds: percent(100),
+        mpi_nanoseconds: percent(30),
+        off_outside_nanoseconds: percent(20),
+        queued_outside_nanoseconds: percent(5),
+        file_nanoseconds: percent(15),
+        ..MpiAccountSums::default()
+    };
+    MpiNodeCells {
+        time,
+        epoch,
+        job_key: JOB.to_owned(),
+        since: time - 10 * SECOND,
+        source: String::from("pmpi"),
+        account: Some(MpiNodeAccount { grown: Some(grown), ..MpiNodeAccount::default() }),
+        ..MpiNodeCells::default()
+    }
 }
 
 fn mpi(batch: &mut Batch, time: i64, epoch: i64, tick: i64, rank: u32) {
