@@ -406,7 +406,7 @@ impl Config {
     /// It is not there or can't be used; the message names the key.
     pub fn check_files(&self, places: &Places) -> Result<(), Failure> {
         if let Some(name) = &self.cupti.user {
-            crate::sources::cupti_user(name)?;
+            crate::users::cupti_user(name)?;
         }
         let delivery = &self.delivery;
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;

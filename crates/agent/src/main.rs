@@ -22,6 +22,7 @@ mod run;
 mod sample_json;
 mod self_metrics;
 mod sources;
+mod users;
 mod values;
 
 use crate::config::{Config, Places};

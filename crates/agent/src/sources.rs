@@ -21,7 +21,6 @@ use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event, RowRules};
 use tokio::sync::{Notify, mpsc};
 
-pub use cupti::user as cupti_user;
 pub use gpu::switched_on as gpu_sources;
 pub use mpi::NAME as MPI;
 

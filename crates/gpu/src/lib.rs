@@ -25,6 +25,7 @@ pub mod nvml;
 pub mod place;
 pub mod topology;
 
+mod output;
 mod poll;
 mod privileges;
 mod reader;

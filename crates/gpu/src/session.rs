@@ -14,8 +14,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use crate::frame::{Body, FrameReader, Problem};
+use crate::output::Output;
 use crate::status::End;
-use crate::supervise::output::Output;
 
 /// How long a killed sampler may take to go away before it counts as held by the driver.
 const KILL_WAIT: Duration = Duration::from_secs(2);

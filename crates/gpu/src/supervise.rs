@@ -20,7 +20,6 @@ use keeper::Keeper;
 mod incidents;
 mod keeper;
 mod outlet;
-pub(crate) mod output;
 mod usage;
 
 pub use outlet::{BUSY, PAUSED, RESUMED};

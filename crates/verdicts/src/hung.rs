@@ -24,7 +24,7 @@ pub const AGE_MIN: f64 = 10.0;
 const WAIT_AGE_MIN: f64 = 30.0;
 
 /// A thread that has not called MPI yet may do so after it has computed for long.
-const SILENT_THREADS_AGE_MIN: f64 = 120.0;
+const NEW_THREADS_AGE_MIN: f64 = 120.0;
 
 /// A launcher that ends a job ends its ranks within this time: which of them was first says nothing then, milliseconds.
 const TOGETHER_MS: i64 = 2_000;
@@ -240,7 +240,7 @@ fn progress(evidence: &Evidence, stuck: &[&OpenCall]) -> Option<Confidence> {
     }
     let age = open.iter().map(|call| call.seconds).fold(f64::INFINITY, f64::min);
     if open.iter().any(|call| call.threads_to_come > 0) {
-        return (age >= SILENT_THREADS_AGE_MIN).then_some(Confidence::Likely);
+        return (age >= NEW_THREADS_AGE_MIN).then_some(Confidence::Likely);
     }
     if !open.iter().any(|call| may_move(call, &evidence.open_calls)) {
         return Some(Confidence::Certain);

@@ -4,7 +4,6 @@ use super::gpu::translate;
 use super::{Source, Start, Status};
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::Failure;
 use throughline_gpu::cupti::convert::SOURCE;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 use throughline_gpu::{SourceStatus, State};
@@ -20,7 +19,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         cupti: settings.library.clone(),
         interval: settings.interval_seconds.duration(),
         sample_interval: Duration::from_secs(1) / settings.samples_per_second.max(1),
-        user: settings.user.as_deref().map(user).transpose()?,
+        user: settings.user.as_deref().map(crate::users::cupti_user).transpose()?,
         leases: Leases {
             folder: start.places.gpu_leases.clone(),
             longest: settings.lease_seconds_max.duration(),
@@ -29,22 +28,6 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     };
     let utc = super::monotonic_to_utc(start.clock);
     Ok(Box::new(Cupti(CuptiSource::start(config, Arc::new(utc), start.records)?)))
-}
-
-/// The number and group of a user.
-///
-/// # Errors
-/// There is none of this name, or the system can't say.
-pub fn user(name: &str) -> Result<(u32, u32), Failure> {
-    match nix::unistd::User::from_name(name) {
-        Ok(Some(user)) => Ok((user.uid.as_raw(), user.gid.as_raw())),
-        Ok(None) => Err(Failure::usage(format!(
-            "configuration: cupti.user: there is no user {name} on this machine; name one that is, or leave the key out"
-        ))),
-        Err(errno) => {
-            Err(Failure::usage(format!("configuration: cupti.user: cannot look {name} up: {errno}")))
-        }
-    }
 }
 
 struct Cupti(CuptiSource);
@@ -98,11 +81,5 @@ mod tests {
             ..SourceStatus::default()
         };
         assert_eq!(described(status).failed, 18);
-    }
-
-    #[test]
-    fn users_are_looked_up_by_name() {
-        assert_eq!(user("root").unwrap(), (0, 0));
-        assert!(user("no-such-user-here").unwrap_err().to_string().contains("cupti.user"));
     }
 }

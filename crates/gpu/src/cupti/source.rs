@@ -150,7 +150,7 @@ impl Kind for Monitors {
             Body::CuptiHello(hello) => hello_from(&hello, outlet),
             Body::CuptiPoll(poll) => {
                 self.poll(&poll, outlet);
-                // Waiting for a device that another profiler has is what it is to do.
+                // It is to wait for a device that another profiler has.
                 let is_well = poll.gpus.iter().any(|gpu| gpu.code == 0 || gpu.code == HARDWARE_BUSY);
                 return if is_well { FrameKind::Reading } else { FrameKind::Empty };
             }

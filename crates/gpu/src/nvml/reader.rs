@@ -189,7 +189,7 @@ fn distinct(refusals: &[Refusal]) -> String {
     texts.join("; ")
 }
 
-/// What it is that no GPU can be opened.
+/// Why no GPU can be opened.
 fn kind_of(refusals: &[Refusal]) -> ProblemKind {
     let all = |wanted: Code| !refusals.is_empty() && refusals.iter().all(|one| Code(one.code) == wanted);
     if all(Code::NO_PERMISSION) {

@@ -346,7 +346,9 @@ fn check_survey(what: &str, function: &str, code: Code, good: &Survey, again: &S
     }
     let known = |survey: &Survey| {
         let gpus = survey.gpus.iter();
-        gpus.map(|gpu| GpuSurvey { gpm: None, xids: None, ..gpu.clone() }).collect::<Vec<_>>()
+        let known =
+            |gpu: &GpuSurvey| GpuSurvey { gpm: None, xids: None, has_unread_parts: false, ..gpu.clone() };
+        gpus.map(known).collect::<Vec<_>>()
     };
     assert_eq!(known(again), known(good), "{what}");
     let refusals: Vec<String> = again.refusals.iter().map(throughline_gpu::frame::Refusal::text).collect();

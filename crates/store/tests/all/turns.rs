@@ -69,8 +69,9 @@ impl Site {
 
     /// Rank 0 of a job is in a call since so many seconds.
     async fn call(&self, job: i64, seconds: i32) {
-        let sql = "INSERT INTO internal.mpi_open_call (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world, pending_requests, is_from_any, requests)
-                   VALUES ($1, 0, 0, now(), 'recv', now() - make_interval(secs => $2::integer), now(), false, true, 0, false, 0)";
+        let sql = "INSERT INTO internal.mpi_open_call (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world, pending_requests, is_from_any, requests,
+                       threads_elsewhere, threads_to_come)
+                   VALUES ($1, 0, 0, now(), 'recv', now() - make_interval(secs => $2::integer), now(), false, true, 0, false, 0, 0, 0)";
         self.client.execute(sql, &[&job, &seconds]).await.unwrap();
     }
 

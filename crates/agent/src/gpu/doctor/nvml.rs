@@ -57,7 +57,7 @@ pub fn processes(listed: Result<usize, &'static str>) -> Finding {
     }
 }
 
-/// Functions that this library lacks: what they are for is left out.
+/// Functions that this library lacks: their purpose is left out.
 fn missing(functions: &[String]) -> Option<Finding> {
     if functions.is_empty() {
         return None;
@@ -65,7 +65,7 @@ fn missing(functions: &[String]) -> Option<Finding> {
     let shown = functions.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
     let more = functions.len().saturating_sub(NAMES_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let text = format!("this library lacks {shown}{more}: what they are for is left out");
+    let text = format!("this library lacks {shown}{more}: their purpose is left out");
     let remedy = "an older driver does; in a container, mount the driver's own library";
     Some(finding("functions", "nvml", Grade::Absent, text).remedy(remedy))
 }

@@ -4,7 +4,7 @@ import { useLive } from '../api/live.ts'
 import { MaybeStale } from '../shell/status.tsx'
 import { counted, moment } from '../text.ts'
 import { rangeBefore } from '../url.ts'
-import { told } from './happened.ts'
+import { shown } from './happened.ts'
 
 const EVENTS_MS = 10_000
 const RANGE_MS = 86_400_000
@@ -17,7 +17,7 @@ export function NodeEvents({ name, at }: { name: string; at: string | undefined 
   const now = Math.floor(Date.now() / STEP_MS) * STEP_MS
   const range = at === undefined ? { from: new Date(now - RANGE_MS).toISOString() } : rangeBefore(at, RANGE_MS)
   const live = useLive<Events>(address('/events', { ...range, instance: name, limit: LIMIT }), at === undefined ? EVENTS_MS : undefined, true)
-  const events = told(live.data?.events ?? [])
+  const events = shown(live.data?.events ?? [])
   if (events.length === 0) return null
   return (
     <MaybeStale live={live}>
