@@ -141,7 +141,7 @@ impl Code {
             24 => "this clock is not supported by the GPU",
             25 => "the driver wants another version of a structure: use a newer agent",
             26 => "the driver has given this call up: use a newer agent",
-            27 => "the GPU is not ready yet: it is asked again",
+            27 => "the GPU is not ready yet: it is read again later",
             28 => "the driver knows no such GPU any more: it may have been taken away; see gpu.lost",
             29 => "not in the GPU's present state: see `nvidia-smi -q`",
             30 => "this kind of reset is not supported",
@@ -155,7 +155,7 @@ impl Code {
         }
     }
 
-    /// Whether an answer means that what was asked for is not there; any other refusal leaves it open.
+    /// Whether an answer means that what was requested is not there; any other refusal leaves it open.
     #[must_use]
     pub fn is_absence(self) -> bool {
         matches!(self, Self::NOT_SUPPORTED | Self::FUNCTION_NOT_FOUND | Self::NOT_FOUND)

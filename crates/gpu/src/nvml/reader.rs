@@ -64,7 +64,7 @@ impl Reader for NvmlReader<'_> {
     fn survey(&mut self) -> Result<Survey, GivenUp> {
         let (mut found, mut fresh) = match survey(self.session, &self.found, &self.plans) {
             Ok(found) => found,
-            // It is asked again; meanwhile what is known is read on.
+            // It is tried again; meanwhile what is known is read on.
             Err(code)
                 if !self.plans.is_empty()
                     && ![Code::DRIVER_NOT_LOADED, Code::UNINITIALIZED].contains(&code) =>

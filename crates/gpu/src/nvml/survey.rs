@@ -239,9 +239,9 @@ fn describe_links(gpu: &Gpu<'_, '_>, refusals: &mut Refusals<'_>) -> Vec<LinkSur
 
 /// What is known of links whose state the driver refuses: by the field of that name, which is another call, or by the survey before.
 fn of_refused(gpu: &Gpu<'_, '_>, refused: &[(u32, Code)], refusals: &mut Refusals<'_>) -> Vec<LinkSurvey> {
-    let asked: Vec<_> =
+    let requested: Vec<_> =
         refused.iter().map(|(link, _)| LinkSurvey { link: *link, ..LinkSurvey::default() }).collect();
-    let states = read_each(gpu, &asked, field::LINK_STATE);
+    let states = read_each(gpu, &requested, field::LINK_STATE);
     let (mut links, mut open) = (Vec::new(), None);
     for ((link, code), state) in refused.iter().zip(states) {
         let known = refusals.before.and_then(|known| known.links.iter().find(|one| one.link == *link));

@@ -154,7 +154,7 @@ fn links_that_were_never_known_are_not_said_to_be_none() {
     let refusals = open.status().refusals;
     assert_eq!(refusals.len(), 8);
     assert!(refusals[0].text().contains("NVML error 999 (unknown)"), "{}", refusals[0].text());
-    // Where the field of that name answers, it is asked in the call's place.
+    // Where the field of that name answers, it is read in the place of the call.
     let by_field = bench("hgx-h200", "");
     by_field.fail("nvmlDeviceGetNvLinkState code 999\n");
     let mut by_field = by_field.start();

@@ -27,7 +27,7 @@ const OTHERS: [(&str, &str, &str); 56] = [
     ("verdicts/src/hung.rs", "WAIT_AGE_MIN", "how long a call goes on, not how old a row is"),
     ("verdicts/src/hung.rs", "NEW_THREADS_AGE_MIN", "the same"),
     ("query/src/pauses.rs", "RECENT_MILLISECONDS", "until a daemon's metric follows its event"),
-    ("query/src/pauses.rs", "LOOK_BACK_MILLISECONDS", "the longest pause that can be asked for"),
+    ("query/src/pauses.rs", "LOOK_BACK_MILLISECONDS", "the longest pause that can be requested"),
     (
         "mpit-bridge/src/rank_account.rs",
         "SILENT_NANOSECONDS",
