@@ -18,9 +18,6 @@ const IS_TOO_OLD: &str = "greatest(j.end_time, (SELECT max(o.reported_at) FROM i
         < (SELECT internal.upkeep_time()) - coalesce(
             (SELECT greatest(p.keep, INTERVAL '1 day') FROM internal.retention_policy p WHERE p.hypertable = 'mpi_rank_rows'), INTERVAL '7 days')";
 
-/// A job whose judgement failed is tried again after this time: until then others have its turn.
-const AGAIN: Duration = Duration::from_secs(60);
-
 /// A call that goes on for so long has its job judged, if it was not since: it may hang, seconds. What a Wait waits for is not known, so that
 /// verdicts on it come later.
 const LONG_CALLS: [f64; 2] = [10.0, 30.0];
@@ -157,13 +154,14 @@ fn ending_turns() -> String {
     format!(
         "WITH next AS (
             SELECT c.job_id, c.node_id, d.job_id IS NOT NULL AS was_judged,
-                CASE WHEN c.job_id = ANY($2::bigint[]) THEN now() + make_interval(secs => $5)
+                CASE WHEN l.seconds IS NOT NULL THEN now() + make_interval(secs => l.seconds)
                      WHEN j.end_time IS NULL THEN coalesce({new_node}, greatest(
                          coalesce(j.start_time, j.first_seen) + make_interval(secs => $4),
                          date_trunc('minute', d.judged_at) + interval '1 minute'))
                      WHEN d.is_final OR {IS_TOO_OLD} THEN NULL
                      ELSE j.end_time + make_interval(secs => $3) END AS judge_after
             FROM internal.run_claim c JOIN internal.run j ON j.id = c.job_id LEFT JOIN internal.job_judgement d ON d.job_id = c.job_id
+                LEFT JOIN unnest($2::bigint[], $5::float8[]) AS l (job_id, seconds) ON l.job_id = c.job_id
             WHERE c.job_id = ANY($1::bigint[] || $2::bigint[])
             FOR NO KEY UPDATE OF c SKIP LOCKED
         )
@@ -174,16 +172,19 @@ fn ending_turns() -> String {
     )
 }
 
-/// The turns of jobs are over: each waits for its next time. Those in `failed` wait for a while, though they are due.
+/// The turns of jobs are over: each waits for its next time. Those in `later`, though they are due, wait for as long as stands beside
+/// them: until then others have their turn.
 ///
 /// # Errors
 /// The database's.
-pub async fn end_turns(client: &Client, jobs: &[i64], failed: &[i64]) -> Result<(), Error> {
-    if jobs.is_empty() && failed.is_empty() {
+pub async fn end_turns(client: &Client, jobs: &[i64], later: &[(i64, Duration)]) -> Result<(), Error> {
+    if jobs.is_empty() && later.is_empty() {
         return Ok(());
     }
-    let (settled, again) = (SETTLED.as_secs_f64(), AGAIN.as_secs_f64());
-    let ended = client.execute(&ending_turns(), &[&jobs, &failed, &settled, &SECONDS_MIN, &again]).await;
+    let (waiting, seconds): (Vec<i64>, Vec<f64>) =
+        later.iter().map(|(job, pause)| (*job, pause.as_secs_f64())).unzip();
+    let settled = SETTLED.as_secs_f64();
+    let ended = client.execute(&ending_turns(), &[&jobs, &waiting, &settled, &SECONDS_MIN, &seconds]).await;
     ended.map(drop).map_err(Error::sql("noting when jobs are judged next"))
 }
 

@@ -38,6 +38,14 @@ const ROUND_PATIENCE: Duration = Duration::from_secs(5);
 /// The first rows of a job's ranks have come by then, seconds.
 const FIRST_ROWS_WITHIN: f64 = 60.0;
 
+/// A job of which nothing can be said yet is looked at again after ten times as long as the look took, so that looking takes no more than
+/// a tenth of a core, and after no more than this.
+const PAUSE_OF_LOOKS: f64 = 10.0;
+const LOOKED_AT_WITHIN: Duration = Duration::from_secs(10);
+
+/// A job whose judgement failed is tried again after this time: until then others have its turn.
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+
 /// Longest time for one job. It is tried again later, and others are judged meanwhile.
 const JOB_LIMIT: Duration = Duration::from_secs(10);
 
@@ -194,7 +202,7 @@ pub async fn judge_jobs(
     }
     known.least_spent_first(&mut due);
     let source = Source::read(client).await?;
-    let (mut said, mut of_jobs, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut said, mut of_jobs, mut later) = (Vec::new(), Vec::new(), Vec::new());
     for job in due {
         if begun.elapsed() > ROUND_PATIENCE {
             has_more = true;
@@ -202,26 +210,29 @@ pub async fn judge_jobs(
         }
         let started = Instant::now();
         let judged = tokio::time::timeout(JOB_LIMIT, one(client, job, &source, known)).await;
-        *known.spent.entry(job.turn.node_id).or_default() += started.elapsed().as_secs_f64();
+        let took = started.elapsed();
+        *known.spent.entry(job.turn.node_id).or_default() += took.as_secs_f64();
         match judged {
-            // What its ranks did has not come yet: it stays in the queue, and is looked at in the next round.
-            Ok(Ok(Some((judged, of_job)))) if !job.is_final && is_too_soon(&judged, &of_job) => {}
+            // What its ranks did has not come yet.
+            Ok(Ok(Some((judged, of_job)))) if !job.is_final && is_too_soon(&judged, &of_job) => {
+                later.push((job.id, took.mul_f64(PAUSE_OF_LOOKS).min(LOOKED_AT_WITHIN)));
+            }
             Ok(Ok(Some((judged, of_job)))) => {
                 said.push(judged);
                 of_jobs.push((job, of_job));
             }
-            Ok(Ok(None)) => failed.push(job.id),
+            Ok(Ok(None)) => later.push((job.id, AFTER_FAILURE)),
             Ok(Err(error)) if client.is_closed() => return Err(error.into()),
-            Ok(Err(error)) => fail(metrics, &mut failed, job, &error.to_string()),
-            Err(_) => fail(metrics, &mut failed, job, "no answer in 10 s"),
+            Ok(Err(error)) => fail(metrics, &mut later, job, &error.to_string()),
+            Err(_) => fail(metrics, &mut later, job, "no answer in 10 s"),
         }
     }
     known.accuse(&mut said, &of_jobs);
     let judgement = |((job, of_job), judged)| after.judgement(job, &of_job, judged);
     let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
-    write(client, metrics, &judgements, after.posts_reports, &mut failed).await?;
+    write(client, metrics, &judgements, after.posts_reports, &mut later).await?;
     let jobs: Vec<i64> = judgements.iter().map(|one| one.job.id).collect();
-    end_turns(client, &jobs, &failed).await?;
+    end_turns(client, &jobs, &later).await?;
     known.note(&judgements);
     count(metrics, known, judgements.len(), begun);
     Ok(has_more)
@@ -233,10 +244,10 @@ fn is_too_soon(judged: &JudgedJob, of_job: &OfJob) -> bool {
 }
 
 /// Takes note of a job whose judgement failed.
-fn fail(metrics: &SelfMetrics, failed: &mut Vec<i64>, job: JobToJudge, error: &str) {
+fn fail(metrics: &SelfMetrics, later: &mut Vec<(i64, Duration)>, job: JobToJudge, error: &str) {
     metrics.add(SOURCE, &COMMIT_FAILURES, 1);
     tracing::debug!(job = job.id, error, "no verdict on a job");
-    failed.push(job.id);
+    later.push((job.id, AFTER_FAILURE));
 }
 
 /// Writes judgements; where the database refuses one of them, each by itself, so that it costs the others nothing.
@@ -245,7 +256,7 @@ async fn write(
     metrics: &SelfMetrics,
     judgements: &[Judgement],
     posts_reports: bool,
-    failed: &mut Vec<i64>,
+    later: &mut Vec<(i64, Duration)>,
 ) -> anyhow::Result<()> {
     let Err(error) = write_judgements(client, judgements, posts_reports).await else { return Ok(()) };
     if client.is_closed() {
@@ -256,7 +267,7 @@ async fn write(
             if client.is_closed() {
                 return Err(error.into());
             }
-            fail(metrics, failed, one.job, &error.to_string());
+            fail(metrics, later, one.job, &error.to_string());
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! Fair turns: a flood of one sender or owner delays only its own verdicts, reports and detail, and a round reads few rows.
 
+use std::time::Duration;
+
 use throughline_store::{
     DetailLimits, DetailReason, DetailRefusal, DetailSubject, JobToJudge, JobsInTurns, Judgement, NewDetail,
     detail_triggers, end_detail_turn, end_turns, jobs_to_judge, judge_sooner, reports_to_post,
@@ -272,7 +274,7 @@ async fn a_job_is_judged_when_it_has_run_for_a_while_each_minute_and_once_after_
     let first = site.round(10).await.jobs;
     assert_eq!(first.iter().map(|job| (job.id, job.is_final)).collect::<Vec<_>>(), [(job, false)]);
     // What fails waits for a minute, though it is due.
-    end_turns(&site.client, &[], &[job]).await.unwrap();
+    end_turns(&site.client, &[], &[(job, Duration::from_secs(60))]).await.unwrap();
     assert_eq!((site.round(10).await, site.number(left).await), (JobsInTurns::default(), 2));
     site.judge(&first).await;
     site.client.batch_execute(&format!("{later}; UPDATE internal.run SET end_time = now()")).await.unwrap();
