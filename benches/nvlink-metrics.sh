@@ -28,7 +28,7 @@ fill() {
 SET timezone = 'UTC';
 INSERT INTO internal.nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes, replay_errors, recovery_errors,
                                       crc_errors, up, speed_bytes_per_second)
-SELECT t.time, k.id, date_trunc('second', now()) - INTERVAL '40 days', 'nvml',
+SELECT t.time, k.id, (SELECT min(valid_from) FROM internal.gpu), 'nvml',
        (SELECT array_agg(t.seconds * (k.id * 1000000000 + l * 10000000) ORDER BY l) FROM generate_series(0, 17) l),
        (SELECT array_agg(t.seconds * (k.id * 100000000 + l * 1000000) ORDER BY l) FROM generate_series(0, 17) l),
        array_fill(0::bigint, ARRAY[18]), array_fill(0::bigint, ARRAY[18]), array_fill(0::bigint, ARRAY[18]),

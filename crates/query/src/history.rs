@@ -18,6 +18,7 @@
 mod blocks;
 mod cache;
 mod copy;
+mod ends;
 mod family;
 mod infos;
 mod range_windows;
@@ -39,6 +40,7 @@ pub use throughline_packed::prometheus::Chunk;
 
 use crate::Horizons;
 use crate::row_rules::Gaps;
+use ends::Ends;
 use family::Place;
 use samples::Form;
 use series::SampleLocation;
@@ -199,6 +201,7 @@ impl HistoryQuery<'_> {
         let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
         let (mut read, mut done, mut last) = (0, 0, None);
         let gaps = self.gaps(client, series).await?;
+        let ends = Ends::read(client, self).await?;
         while done < series.len() {
             let each = if done == 0 { seconds } else { read / done as u64 };
             let round = usize::try_from(HELD_SAMPLES / 2 / each.max(1)).unwrap_or(usize::MAX).clamp(1, ROUND);
@@ -207,7 +210,7 @@ impl HistoryQuery<'_> {
             // While one round is handed on, the database reads the next one.
             *is_begun |= last.is_some();
             let next = self.fetch(client, round, &gaps, self.limit - read);
-            let (next, handed) = tokio::join!(next, self.hand_on(last.take(), &gaps, to));
+            let (next, handed) = tokio::join!(next, self.hand_on(last.take(), (&gaps, &ends), to));
             let (held, ()) = (next?, handed?);
             read += held.iter().map(Samples::len).sum::<u64>();
             // Series of a family are alike: what the rest will have is known before anything is handed on, so that a
@@ -217,7 +220,7 @@ impl HistoryQuery<'_> {
             }
             last = Some((round, held));
         }
-        self.hand_on(last, &gaps, to).await?;
+        self.hand_on(last, (&gaps, &ends), to).await?;
         Ok(read)
     }
 
@@ -248,7 +251,7 @@ impl HistoryQuery<'_> {
     async fn hand_on(
         &self,
         round: Option<(&[Series], Vec<Samples>)>,
-        gaps: &Gaps,
+        (gaps, ends): (&Gaps, &Ends),
         to: &mut impl SeriesSink,
     ) -> Result<(), HistoryError> {
         let Some((series, held)) = round else { return Ok(()) };
@@ -257,6 +260,7 @@ impl HistoryQuery<'_> {
             let largest_gap = series.id().map_or(form.largest_gap, |id| gaps.of(id));
             samples.finish(&Form { largest_gap, ..form }).ok_or(HistoryError::Damaged)?;
             if !samples.is_empty() {
+                ends.put(series.sender(), &mut samples);
                 to.take(series, &samples).await?;
             }
         }

@@ -3,7 +3,7 @@
 //! Its beginning is an event, which arrives within seconds; that it goes on is a metric, which a daemon that ended does not report
 //! any more. So an old event counts while the metric confirms it, and a new one at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use throughline_api::status::SourceState;
 use throughline_sample::row_rules::DEFAULT;
@@ -75,6 +75,29 @@ pub async fn read(client: &Client, now: i64) -> Result<BTreeMap<(String, String)
         }
     }
     Ok(pauses)
+}
+
+/// When a source began to be paused or busy in a range of milliseconds since 1970, by instance.
+///
+/// # Errors
+/// The database's.
+pub async fn begun(
+    client: &Client,
+    source: &str,
+    (from, to): (i64, i64),
+) -> Result<HashMap<String, Vec<i64>>, Error> {
+    let sql = format!(
+        "SELECT internal.instance_name(instance), ceil(extract(epoch FROM time) * 1e3)::bigint FROM internal.events
+         WHERE kind IN ('source.paused', 'source.busy') AND source = $1 AND time >= {} AND time <= {} ORDER BY time",
+        moment(from),
+        moment(to),
+    );
+    let rows = client.query(&sql, &[&source]).await;
+    let mut begun: HashMap<String, Vec<i64>> = HashMap::new();
+    for row in rows.map_err(Error::sql("reading when a source was paused"))? {
+        begun.entry(row.get(0)).or_default().push(row.get(1));
+    }
+    Ok(begun)
 }
 
 const RESUMED: &str = "source.resumed";

@@ -1,7 +1,7 @@
 //! Info metrics: the inventory's rows as series with value 1 while they are valid.
 
 use super::series::{Equal, Labels, Parameter, SampleLocation, Series, Validity, request, seconds, texts};
-use super::{Range, Samples};
+use super::{Range, Samples, ends};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use throughline_sample::catalogue::{HCA_INFO, HCA_UPLINK_INFO, SWITCH_INFO, SWITCH_UPLINK_INFO};
@@ -11,9 +11,6 @@ use tokio_postgres::types::Type;
 
 /// A sample stands for so long: a fifth of the time after which Prometheus takes a series for gone. Milliseconds.
 const EVERY: i64 = 60_000;
-
-/// Prometheus' mark of the end of a series (`value.StaleNaN`).
-const STALE: u64 = 0x7ff0_0000_0000_0002;
 
 /// One info metric.
 #[derive(Debug)]
@@ -242,7 +239,7 @@ fn of_ranges(ranges: &[(i64, Option<i64>)], range: Range) -> Samples {
         // A row that changed in something else goes on at once.
         let goes_on = |end: i64| ranges.get(place + 1).is_some_and(|next| next.0 <= end);
         if let Some(end) = end.filter(|end| *end <= range.to && !goes_on(*end)) {
-            samples.push(end, f64::from_bits(STALE));
+            samples.push(end, ends::mark());
         }
     }
     samples

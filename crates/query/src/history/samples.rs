@@ -65,6 +65,16 @@ impl Samples {
         self.points.retain(|point| point.0 <= to);
     }
 
+    /// Puts a mark at a time that has no sample and none of a chunk.
+    pub(super) fn end(&mut self, time: i64, mark: f64) {
+        let place = self.points.partition_point(|point| point.0 < time);
+        let is_taken = self.points.get(place).is_some_and(|point| point.0 == time)
+            || self.packed.iter().any(|packed| (packed.chunk.first..=packed.chunk.last).contains(&time));
+        if !is_taken {
+            self.points.insert(place, (time, mark));
+        }
+    }
+
     /// Takes a sample out.
     pub(super) fn remove(&mut self, time: i64) {
         self.points.retain(|point| point.0 != time);
@@ -263,6 +273,19 @@ mod tests {
         assert_eq!((filled(60_000), filled(240_000)), (5, 2));
         // A gauge says nothing about the time between.
         assert_eq!(finished(&[(0, 7.0), (60_000, 7.0)], false, Thinning::None).len(), 2);
+    }
+
+    #[test]
+    fn a_mark_stands_between_samples_and_in_no_chunk() {
+        let packed =
+            Packed { chunk: chunks(&[(5_000, 1.0), (7_000, 2.0)]).next().unwrap(), standstill: None };
+        let mut samples = Samples { points: vec![(1_000, 1.0), (9_000, 3.0)], packed: vec![packed] };
+        for time in [500, 1_000, 2_000, 6_000, 9_500] {
+            samples.end(time, f64::NAN);
+        }
+        let times: Vec<(i64, bool)> =
+            samples.points.iter().map(|(time, value)| (*time, value.is_nan())).collect();
+        assert_eq!(times, [(500, true), (1_000, false), (2_000, true), (9_000, false), (9_500, true)]);
     }
 
     #[test]
