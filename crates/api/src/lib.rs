@@ -6,6 +6,7 @@ pub mod account;
 pub mod as_of;
 pub mod broadcast;
 pub mod detail;
+pub mod gpu_traffic;
 mod job_state;
 pub mod jobs;
 pub mod lanes;

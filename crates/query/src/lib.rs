@@ -14,6 +14,7 @@
 //!   ranks' time went, and over time.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`long_range`]: ranges that begin before what the database holds, from a server of PromQL.
+//! * [`gpu_traffic`]: what ranks sent to other GPUs of their node, beside NVLinks.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these. [`clocks`]: how well their times are aligned.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
@@ -36,6 +37,7 @@ pub mod events;
 pub mod evidence;
 pub mod fabric;
 pub mod fabric_hosts;
+pub mod gpu_traffic;
 pub mod history;
 mod horizons;
 pub mod job_names;

@@ -327,7 +327,7 @@ fn node_growth(grid: &Grid) -> String {
 }
 
 /// SQL of the steps of a grid, from the rows of `grown`.
-fn spread(grid: &Grid, key: &str) -> String {
+pub(crate) fn spread(grid: &Grid, key: &str) -> String {
     let (from, step) = (moment(grid.from), grid.step);
     let edge = |steps: &str| format!("(extract(epoch FROM {from}) + ({steps}) * {step} / 1000.0)::float8");
     // The part of a stretch that lies before an edge.

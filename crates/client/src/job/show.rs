@@ -2,6 +2,7 @@
 
 mod broadcast;
 mod findings;
+mod gpu_traffic;
 mod identity;
 mod link_shares;
 mod links;
@@ -23,6 +24,7 @@ use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
 use throughline_api::account::JobAccount;
 use throughline_api::broadcast::JobBroadcast;
+use throughline_api::gpu_traffic::GpuTraffic;
 use throughline_api::jobs::{
     AsOf, Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls,
     Operation, Region, RegionPath, Setting, Traffic,
@@ -62,8 +64,12 @@ Busiest links are those of the whole fabric that the job sends over: USED is wha
 OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.
 
 --json prints one object with the answers of the API to GET /api/v1/jobs/JOB (`job`) and the routes below it: `ranks`,
-`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `account`, `waits`, `broadcast`; and `findings`, the
+`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `account`, `waits`, `broadcast`,
+`gpu_traffic`; and `findings`, the
 lines of the page that are worth knowing.";
+
+/// Steps in which NVLinks are summed: a GPU that was reset costs one of them.
+const GPU_STEPS: &str = "30";
 
 /// Options of `job show`.
 #[derive(clap::Args, Clone, Debug)]
@@ -109,6 +115,8 @@ pub struct Report {
     waits: JobWaits,
     /// What its ranks received in MPI_Bcast, and the PCIe links of their hosts.
     broadcast: JobBroadcast,
+    /// NVLinks of its GPUs beside its messages.
+    gpu_traffic: GpuTraffic,
     /// As of when figures of single ranks are, of pairs of them, and of regions: rows of ranks come less often.
     ranks_as_of: Option<AsOf>,
     traffic_as_of: Option<AsOf>,
@@ -127,6 +135,7 @@ struct Answers {
     account: Answer<JobAccount>,
     waits: Answer<JobWaits>,
     broadcast: Answer<JobBroadcast>,
+    gpu_traffic: Answer<GpuTraffic>,
 }
 
 /// Prints the page.
@@ -160,6 +169,8 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
         let account = scope.spawn(|| server.answer(&["jobs", key, "account"], &[]));
         let waits = scope.spawn(|| server.answer(&["jobs", key, "waits"], &[]));
         let broadcast = scope.spawn(|| server.answer(&["jobs", key, "broadcast"], &[]));
+        let gpu_traffic =
+            scope.spawn(|| server.answer(&["jobs", key, "gpu-traffic"], &[("points", GPU_STEPS)]));
         let link_peaks = (links_within > 0)
             .then(|| scope.spawn(|| server.answer(&["jobs", key, "link-peaks"], &[("seconds", &seconds)])));
         Ok(Answers {
@@ -172,6 +183,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
             account: finished(account)?,
             waits: finished(waits)?,
             broadcast: finished(broadcast)?,
+            gpu_traffic: finished(gpu_traffic)?,
         })
     })
 }
@@ -194,6 +206,7 @@ fn document(answers: &Answers) -> serde_json::Result<String> {
         ("account", &answers.account.body),
         ("waits", &answers.waits.body),
         ("broadcast", &answers.broadcast.body),
+        ("gpu_traffic", &answers.gpu_traffic.body),
         ("findings", &findings),
     ]))
 }
@@ -226,6 +239,7 @@ impl Report {
             account: answers.account.value,
             waits: answers.waits.value,
             broadcast: answers.broadcast.value,
+            gpu_traffic: answers.gpu_traffic.value,
         };
         report.findings = findings::of(&report);
         report
@@ -269,6 +283,10 @@ fn text(report: &Report, width: usize) -> String {
         let at = as_of::suffix(report.broadcast.as_of.as_ref());
         text.push_str(&format!("\nBroadcasts, the slowest ranks first{at}\n"));
         text.push_str(&broadcast);
+    }
+    let gpu_traffic = gpu_traffic::text(&report.gpu_traffic, width);
+    if !gpu_traffic.is_empty() {
+        text.push_str(&format!("\nNVLinks of its GPUs, and MPI within nodes\n{gpu_traffic}"));
     }
     if !report.regions.is_empty() {
         text.push_str(&format!("\nRegions{}\n", as_of::suffix(report.regions_as_of.as_ref())));

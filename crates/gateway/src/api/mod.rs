@@ -208,6 +208,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/links", get(link_rates::job))
         .route("/jobs/{job}/lanes", get(jobs::lanes))
         .route("/jobs/{job}/link-lanes", get(jobs::link_lanes))
+        .route("/jobs/{job}/gpu-traffic", get(jobs::gpu_traffic))
         .route("/jobs/{job}/operations", get(jobs::operations))
         .route("/jobs/{job}/operation-steps", get(jobs::operation_steps))
         .route("/jobs/{job}/detail", get(detail_requests::of_job).post(detail_requests::request_job))

@@ -3,6 +3,7 @@
 mod account;
 mod broadcast;
 mod detail;
+mod gpu_traffic;
 mod lanes;
 mod link_shares;
 mod list;
@@ -18,6 +19,7 @@ mod waits;
 pub use account::{account, steps as account_steps};
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
+pub use gpu_traffic::gpu_traffic;
 pub use lanes::{both, lanes, link_lanes};
 pub use link_shares::link_shares;
 pub use list::{LiveJobs, find, jobs};

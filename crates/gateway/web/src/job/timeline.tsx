@@ -1,7 +1,7 @@
 // A job on one time axis: verdicts and events, what each rank spends in MPI, the operations of all or of one rank, and under them what
 // the NVLinks, PCIe and ports of its hosts and the links on its way carried in the same seconds.
 import { useMemo, useState } from 'preact/hooks'
-import { type Events, type JobLanes, type JobVerdicts, type LinkRates, type Operations, address, part } from '../api/client.ts'
+import { type Events, type GpuTraffic, type JobLanes, type JobVerdicts, type LinkRates, type Operations, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
@@ -11,6 +11,7 @@ import { Strip, type StripRow } from '../shell/strip.tsx'
 import { moment, percent, rate } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { useRecord } from './record.tsx'
+import { GpuTrafficLanes } from './gpu-traffic.tsx'
 import { Bounds, Happened, LinkLanes, PcieLanes, type Shared } from './lanes.tsx'
 
 const POINTS = 300
@@ -47,6 +48,7 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
   const links = useLive<LinkRates>(address(`${base}/links`, { ...range, fold }), every, true)
   const slowly = every === undefined ? undefined : SLOWLY_MS
   const pcie = useLive<JobLanes>(address(`${base}/lanes`, { ...range, kind: 'pcie' }), slowly, true)
+  const gpus = useLive<GpuTraffic>(address(`${base}/gpu-traffic`, range), slowly, true)
   const ways = useLive<JobLanes>(address(`${base}/link-lanes`, range), slowly, true)
   const verdicts = useLive<JobVerdicts>(address(`${base}/verdicts`), slowly)
   const zoomed = (start: number, end: number) => setQuery({ from: new Date(start).toISOString(), to: new Date(end).toISOString() }, true)
@@ -104,7 +106,7 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
         )}
       </div>
       <Unknown list={unknownValues(query, { links: FOLDS })} />
-      <Status of={[byRank, byOperation, links, pcie, ways, verdicts, events]} what="series" />
+      <Status of={[byRank, byOperation, links, gpus, pcie, ways, verdicts, events]} what="series" />
       {first && <Happened {...shared} job={job} hosts={hosts} verdicts={verdicts.data} events={events.data} />}
       {byRank.data && (
         <MaybeStale live={byRank}>
@@ -119,6 +121,11 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
       {links.data && (
         <MaybeStale live={links}>
           <Links data={links.data} {...shared} />
+        </MaybeStale>
+      )}
+      {gpus.data && (
+        <MaybeStale live={gpus}>
+          <GpuTrafficLanes data={gpus.data} {...shared} />
         </MaybeStale>
       )}
       {pcie.data && (
