@@ -221,7 +221,7 @@ impl Tasks {
         Tasks {
             control: tokio::spawn(serve_control(control, sources.clone())),
             edges: tokio::spawn(edges),
-            placement: tokio::spawn(placement::run(sources)),
+            placement: tokio::spawn(placement::run(sources, own.clock.clone(), config.sysfs.root.clone())),
             memory: tokio::spawn(give_back_free_memory()),
             batcher: tokio::spawn(batcher.run(spool, interval, TraceSpace::of(&config.spool))),
             self_metrics: tokio::spawn(self_metrics::run(own, last, node, config_now, records, stop.clone())),

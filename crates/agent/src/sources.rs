@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Labels, Page, SelfMetrics};
-use throughline_gpu::Vendor;
-use throughline_mpit_bridge::{JobEdge, Places};
+use throughline_gpu::{GpuListing, Vendor};
+use throughline_mpit_bridge::{JobEdge, Look};
 use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event, RowRules};
 use tokio::sync::{Notify, mpsc};
@@ -80,8 +80,8 @@ pub struct Status {
     pub counts: Vec<(Labels, &'static Metric, u64)>,
 }
 
-/// For each process the UUIDs of its GPUs, or why that is not known.
-pub type Processes = Result<BTreeMap<u32, Vec<String>>, &'static str>;
+/// GPUs with the processes on each, or why they are not known.
+pub type Processes = Result<Vec<GpuListing>, &'static str>;
 
 impl Status {
     /// Whether it delivers.
@@ -103,10 +103,10 @@ pub trait Source: Send {
         Vec::new()
     }
     /// Takes note of where processes compute, if it knows of ranks.
-    fn place(&self, _places: &BTreeMap<u32, Places>) {}
+    fn place(&self, _look: &Look) {}
     /// Has the processes on each GPU listed, if it knows of GPUs. Waits for nothing.
     fn query_processes(&self) {}
-    /// The GPUs of each process as last listed, or why that is not known; `None` if it knows nothing of GPUs.
+    /// GPUs with the processes on each as last listed, or why they are not known; `None` if it knows nothing of GPUs.
     fn processes(&self) -> Option<Processes> {
         None
     }
@@ -122,7 +122,7 @@ pub trait Source: Send {
 fn merged(all: impl Iterator<Item = Processes>) -> Processes {
     all.reduce(|before, more| {
         let mut before = before?;
-        more?.into_iter().for_each(|(pid, gpus)| before.entry(pid).or_default().extend(gpus));
+        before.append(&mut more?);
         Ok(before)
     })
     .unwrap_or(Err("switched_off"))
@@ -246,8 +246,8 @@ impl Sources {
     }
 
     /// Notes where processes compute.
-    pub fn place(&self, places: &BTreeMap<u32, Places>) {
-        self.running(|source| source.place(places));
+    pub fn place(&self, look: &Look) {
+        self.running(|source| source.place(look));
     }
 
     /// Has the processes on each GPU listed; [`Sources::gpu_processes`] has the answer a moment later.
@@ -255,7 +255,7 @@ impl Sources {
         self.running(|source| source.query_processes());
     }
 
-    /// The GPUs of each process, or why that is not known.
+    /// The GPUs with the processes on each, or why they are not known.
     pub fn gpu_processes(&self) -> Processes {
         merged(self.running(|source| source.processes()).into_iter().flatten())
     }

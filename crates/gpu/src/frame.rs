@@ -71,6 +71,15 @@ pub struct GpuProcesses {
     /// NVML's code: 0 where the list holds.
     #[prost(uint32, tag = "3")]
     pub code: u32,
+    /// UUID of the GPU that this is a partition of; empty for a GPU.
+    #[prost(string, tag = "4")]
+    pub parent_uuid: String,
+    /// N of its device file `/dev/nvidiaN`, of a partition that of its GPU; absent where the library does not say.
+    #[prost(uint32, optional, tag = "5")]
+    pub minor: Option<u32>,
+    /// Its place on the PCI bus, of a partition that of its GPU; empty where the library does not say.
+    #[prost(string, tag = "6")]
+    pub pci_bus_id: String,
 }
 
 /// The library in use.

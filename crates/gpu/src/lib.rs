@@ -42,7 +42,7 @@ pub use library::OpenError;
 pub use privileges::OF_PROFILERS;
 pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
-pub use source::{GpuConfig, GpuSource, default_clock};
+pub use source::{GpuConfig, GpuListing, GpuSource, default_clock};
 pub use status::{End, SourceStatus, State};
 pub use supervise::{BUSY, Clock, PAUSED, Pace, RESUMED, StartError};
 pub use vendor::Vendor;

@@ -48,8 +48,8 @@ pub trait Reader {
 pub(crate) fn not_reported<'u>(uuids: impl Iterator<Item = &'u String>) -> Processes {
     let unreported = |uuid: &String| GpuProcesses {
         uuid: uuid.clone(),
-        pids: Vec::new(),
         code: Code::FUNCTION_NOT_FOUND.0,
+        ..GpuProcesses::default()
     };
     Processes { gpus: uuids.map(unreported).collect() }
 }

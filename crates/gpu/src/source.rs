@@ -25,8 +25,23 @@ const INVENTORY_REPEAT: Duration = Duration::from_secs(600);
 /// How long a list of processes is current: they are requested more often while it matters.
 const PROCESSES_AGE: Duration = Duration::from_secs(30);
 
-/// When the processes were listed, and the GPUs of each, or why they are not known.
-type ProcessListing = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
+/// A GPU, or a partition of one, and the processes on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuListing {
+    /// UUID of the whole GPU.
+    pub gpu_uuid: String,
+    /// UUID of the partition; empty for the whole.
+    pub partition_uuid: String,
+    /// N of the GPU's device file `/dev/nvidiaN`, where the library says.
+    pub minor: Option<u32>,
+    /// The GPU's place on the PCI bus; empty where the library does not say.
+    pub pci_bus_id: String,
+    /// Ids of processes with a compute context on it, or why they are not known, in one word.
+    pub processes: Result<Vec<u32>, &'static str>,
+}
+
+/// When the processes were listed, and those on each GPU.
+type ProcessListing = (Instant, Vec<GpuListing>);
 
 /// How the source works. The defaults suit an agent.
 #[derive(Clone, Debug)]
@@ -107,17 +122,17 @@ impl GpuSource {
         self.supervisor.order(Order::Processes as u8)
     }
 
-    /// UUIDs of the GPUs on which each process has a compute context, as last requested.
+    /// The GPUs and their partitions with the processes that have a compute context on each, as last requested.
     ///
     /// # Errors
-    /// Why that is not known, in one word.
-    pub fn processes(&self) -> Result<BTreeMap<u32, Vec<String>>, &'static str> {
+    /// Why nothing is known of them, in one word.
+    pub fn processes(&self) -> Result<Vec<GpuListing>, &'static str> {
         let state = self.supervisor.status().state;
         if state != State::Running {
             return Err(state.name());
         }
         match &*lock(&self.processes) {
-            Some((at, listed)) if at.elapsed() < PROCESSES_AGE => listed.clone(),
+            Some((at, listed)) if at.elapsed() < PROCESSES_AGE => Ok(listed.clone()),
             _ => Err("not_listed_yet"),
         }
     }
@@ -184,7 +199,7 @@ impl Kind for Readings {
 
     fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind {
         match body {
-            Body::Processes(processes) => self.list(&processes),
+            Body::Processes(processes) => self.list(processes),
             Body::Hello(hello) => self.hello(hello, outlet),
             Body::Survey(survey) => self.survey(&survey, outlet),
             Body::Poll(poll) => {
@@ -201,18 +216,20 @@ impl Kind for Readings {
 
 impl Readings {
     /// Stores the answer for those who requested it.
-    fn list(&mut self, processes: &Processes) {
-        let mut listed: Result<BTreeMap<u32, Vec<String>>, &'static str> = Ok(BTreeMap::new());
-        for gpu in &processes.gpus {
-            // One GPU that does not report leaves it open whether a process uses it.
-            if Code(gpu.code) != Code::SUCCESS {
-                listed = Err(Code(gpu.code).reason());
-            }
-            if let Ok(listed) = &mut listed {
-                gpu.pids.iter().for_each(|pid| listed.entry(*pid).or_default().push(gpu.uuid.clone()));
-            }
-        }
-        *lock(&self.processes) = Some((Instant::now(), listed));
+    fn list(&mut self, processes: Processes) {
+        let listed = processes.gpus.into_iter().map(|gpu| {
+            let (gpu_uuid, partition_uuid) = match gpu.parent_uuid.is_empty() {
+                true => (gpu.uuid, String::new()),
+                false => (gpu.parent_uuid, gpu.uuid),
+            };
+            let processes = match Code(gpu.code) {
+                Code::SUCCESS => Ok(gpu.pids),
+                code => Err(code.reason()),
+            };
+            let (minor, pci_bus_id) = (gpu.minor, gpu.pci_bus_id);
+            GpuListing { gpu_uuid, partition_uuid, minor, pci_bus_id, processes }
+        });
+        *lock(&self.processes) = Some((Instant::now(), listed.collect()));
     }
 
     fn hello(&self, hello: Hello, outlet: &Outlet) {

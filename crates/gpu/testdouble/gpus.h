@@ -40,7 +40,7 @@ struct gpu {
 	unsigned c2c, c2c_mbps;
 	struct part parts[MAX_PARTS];
 	char uuid[80], name[64], pci[32], chip[16];
-	unsigned pcie_generation, pcie_width, pcie_bits;
+	unsigned minor, pcie_generation, pcie_width, pcie_bits;
 	enum counters counters;
 	enum errors errors;
 	struct counter pcie_tx, pcie_rx;

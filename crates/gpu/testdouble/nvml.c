@@ -54,6 +54,7 @@ EXPORT unsigned nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width);
 EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process_info *infos);
 EXPORT unsigned nvmlDeviceGetName(void *device, char *name, unsigned length);
 EXPORT unsigned nvmlDeviceGetPciInfo_v3(void *device, struct pci_info *pci);
+EXPORT unsigned nvmlDeviceGetMinorNumber(void *device, unsigned *minor);
 EXPORT unsigned nvmlDeviceGetNvLinkVersion(void *device, unsigned link, unsigned *version);
 EXPORT unsigned nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link, struct pci_info *pci);
 EXPORT unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type);
@@ -162,6 +163,15 @@ unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, 
 		infos[i] = (struct process_info){gpu->processes[i].pid, 1 << 20, gpu->processes[i].gpu_instance,
 						 gpu->processes[i].compute_instance};
 	return SUCCESS;
+}
+
+unsigned nvmlDeviceGetMinorNumber(void *device, unsigned *minor)
+{
+	struct gpu *gpu = NULL;
+	unsigned code = gpu_of(device, "minor", &gpu, NULL);
+	if (code == SUCCESS)
+		*minor = gpu->minor;
+	return code;
 }
 
 unsigned nvmlDeviceGetName(void *device, char *name, unsigned length)

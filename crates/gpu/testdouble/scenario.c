@@ -95,7 +95,8 @@ static void begin_again(void)
 		settle(&gpu->pcie_tx);
 		settle(&gpu->pcie_rx);
 		struct gpu stored = {.pcie_tx = gpu->pcie_tx, .pcie_rx = gpu->pcie_rx, .polls = gpu->polls,
-				   .state_field = true, .ecc = true, .pcie_generation = 4, .pcie_width = 16, .pcie_bits = 32};
+				   .state_field = true, .ecc = true, .minor = (unsigned)i, .pcie_generation = 4,
+				   .pcie_width = 16, .pcie_bits = 32};
 		for (int l = 0; l < MAX_LINKS; l++) {
 			struct link *link = &gpu->links[l];
 			settle(&link->tx);

@@ -8,6 +8,7 @@
  *       uuid=GPU-...                    (a range: the index is put in the last two digits)
  *       name=TEXT                       '_' stands for a blank
  *       pci=DOMAIN:BUS:DEVICE.0         hexadecimal
+ *       minor=N                         N of /dev/nvidiaN, default the index
  *       pcie=GENERATIONxWIDTH           default 4x16
  *       pcie_bits=32|64                 width of the PCIe byte counters, default 32 as on hardware
  *       counters=kib|bytes|none         fields 138/139 or 202/204, default kib

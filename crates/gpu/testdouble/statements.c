@@ -96,6 +96,8 @@ static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, c
 		copy_name(gpu->name, sizeof gpu->name, value);
 	} else if (is(key, "pci")) {
 		copy(gpu->pci, sizeof gpu->pci, value);
+	} else if (is(key, "minor")) {
+		gpu->minor = (unsigned)number(value);
 	} else if (is(key, "pcie")) {
 		if (sscanf(value, "%ux%u", &gpu->pcie_generation, &gpu->pcie_width) != 2)
 			refuse("pcie=%s is not GENERATIONxWIDTH", value);

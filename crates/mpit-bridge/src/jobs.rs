@@ -5,23 +5,12 @@
 use crate::cpus::Topology;
 use crate::identity::Identity;
 use crate::member::{Member, RankKey};
+use crate::rank_gpus::{self, GpuUse, Look};
 use crate::saved::{Saved, SavedRank};
 use crate::scheduling::Target;
 use crate::shim_status::ShimStatus;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
-
-/// What is known of where a rank computes: names, or why there are none.
-pub type DeviceNames = Result<Vec<String>, &'static str>;
-
-/// Where a process computes, as far as its node knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    /// UUIDs of the GPUs that it uses.
-    pub gpus: DeviceNames,
-    /// Adapter ports on which it has queue pairs, as DEVICE/PORT, the one with most first.
-    pub hca_ports: DeviceNames,
-}
 
 /// Nobody has looked yet.
 const NOT_LOOKED: &str = "ended_before_a_look";
@@ -46,15 +35,23 @@ struct RankHere {
     /// The connection that speaks for it; none since a restart of the agent.
     connection: Option<u64>,
     /// Why its places are not known, where they are not.
-    gpus: &'static str,
-    hca_ports: &'static str,
+    unknown_gpus: &'static str,
+    unknown_ports: &'static str,
+    gpu_use: GpuUse,
     /// Of all its connections.
     status: ShimStatus,
 }
 
 impl RankHere {
     fn new(record: JobRank, connection: Option<u64>) -> Self {
-        Self { record, connection, gpus: NOT_LOOKED, hca_ports: NOT_LOOKED, status: ShimStatus::default() }
+        Self {
+            record,
+            connection,
+            unknown_gpus: NOT_LOOKED,
+            unknown_ports: NOT_LOOKED,
+            gpu_use: GpuUse::default(),
+            status: ShimStatus::default(),
+        }
     }
 }
 
@@ -122,8 +119,8 @@ impl Jobs {
         let rank = job.ranks.remove(key)?;
         self.changed = true;
         let unknown = [
-            rank.record.gpus.is_none().then_some(rank.gpus),
-            rank.record.hca_ports.is_none().then_some(rank.hca_ports),
+            (!rank_gpus::is_known(&rank.record)).then_some(rank.unknown_gpus),
+            rank.record.hca_ports.is_none().then_some(rank.unknown_ports),
         ];
         let mut reported = RankChange { unknown, ..RankChange::default() };
         reported.batch.job_ranks.push(JobRank { end, ending: ending.to_owned(), ..rank.record });
@@ -178,12 +175,16 @@ impl Jobs {
     }
 
     /// Notes where processes compute. What was used once stays; gives the ranks with more known now.
-    pub fn place(&mut self, places: &BTreeMap<u32, Places>, topology: &Topology) -> Vec<JobRank> {
+    pub fn place(&mut self, look: &Look, topology: &Topology) -> Vec<JobRank> {
         let mut reported = Vec::new();
         for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
-            let Some(place) = places.get(&key.pid) else { continue };
-            let gpus = merge(&mut rank.record.gpus, &mut rank.gpus, &place.gpus);
-            let ports = merge(&mut rank.record.hca_ports, &mut rank.hca_ports, &place.hca_ports);
+            if !look.ranks.contains(&key.pid) {
+                continue;
+            }
+            let (gpus, why) = rank.gpu_use.note(&mut rank.record, &look.gpus, look.time);
+            rank.unknown_gpus = why.unwrap_or(rank.unknown_gpus);
+            let ports = look.hca_ports.as_ref().map(|all| all.get(&key.pid).map_or(&[][..], Vec::as_slice));
+            let ports = merge(&mut rank.record.hca_ports, &mut rank.unknown_ports, ports);
             if gpus || ports {
                 let used = rank.record.hca_ports.as_ref().map(|ports| ports.name.as_slice());
                 rank.record.hca_numa_nodes = topology.nodes_of_ports(used);
@@ -258,7 +259,11 @@ pub(crate) struct AwaitedRank {
 }
 
 /// Adds names that are new; whether anything is. That a rank used nothing so far is known, too.
-fn merge(known: &mut Option<Names>, reason: &mut &'static str, found: &DeviceNames) -> bool {
+fn merge(
+    known: &mut Option<Names>,
+    reason: &mut &'static str,
+    found: Result<&[String], &&'static str>,
+) -> bool {
     let found = match found {
         Ok(found) => found,
         Err(why) => {

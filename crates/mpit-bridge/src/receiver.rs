@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::bypass::Bypasses;
 use crate::config::Config;
 use crate::cpus::Topology;
-use crate::jobs::{AwaitedRank, Places, UNSEEN};
+use crate::jobs::{AwaitedRank, UNSEEN};
 use crate::last_totals::Folder;
 use crate::ledger::{Ledger, until_round};
 use crate::member::RankKey;
@@ -14,6 +14,7 @@ use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
 use crate::quota::Quotas;
+use crate::rank_gpus::Look;
 use crate::scheduling;
 use crate::session;
 use crate::shared::{Clock, ClockOf, End, ReceiverState};
@@ -22,7 +23,6 @@ use crate::status::{Counters, Quota, Reason, Status, add};
 use crate::trace_box::TraceBox;
 use crate::variables::AllowList;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -122,8 +122,8 @@ impl Receiver {
     }
 
     /// Notes where processes compute; of those that are ranks it is reported.
-    pub fn place(&self, places: &BTreeMap<u32, Places>) {
-        let job_ranks = self.shared.jobs().place(places, &self.shared.topology);
+    pub fn place(&self, look: &Look) {
+        let job_ranks = self.shared.jobs().place(look, &self.shared.topology);
         self.shared.outbox.put(&self.shared.own, Batch { job_ranks, ..Batch::default() });
     }
 

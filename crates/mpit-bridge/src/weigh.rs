@@ -4,7 +4,7 @@ use std::mem::size_of;
 use throughline_sample::wire::{
     Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiOpenCall, MpiPvarSample,
     MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRankTrace, MpiSampledCalls,
-    MpiTraceRecord,
+    MpiTraceRecord, RankGpu,
 };
 
 /// What the allocator adds to each allocation, on average.
@@ -116,10 +116,18 @@ impl Weigh for Job {
 impl Weigh for JobRank {
     fn owned(&self) -> usize {
         let texts = [&self.job_key, &self.mpi_library, &self.ending, &self.host, &self.cpus];
-        let lists = [&self.gpus, &self.hca_ports].into_iter().flatten().map(|names| &names.name);
-        let lists: usize = lists.map(|names| list(names) + names.iter().map(text).sum::<usize>()).sum();
+        let ports = self.hca_ports.iter().map(|names| &names.name);
+        let ports: usize = ports.map(|names| list(names) + names.iter().map(text).sum::<usize>()).sum();
+        let gpu = |gpu: &RankGpu| {
+            let texts = [&gpu.gpu_uuid, &gpu.partition_uuid, &gpu.evidence, &gpu.nearest_distance];
+            texts.into_iter().map(text).sum::<usize>()
+        };
+        let gpus = list(&self.gpus) + self.gpus.iter().map(gpu).sum::<usize>();
         texts.into_iter().map(text).sum::<usize>()
-            + lists
+            + ports
+            + gpus
+            + text(&self.gpu_evidence)
+            + self.visible_devices.as_ref().map_or(0, text)
             + list(&self.numa_nodes)
             + list(&self.hca_numa_nodes)
     }

@@ -105,11 +105,21 @@ clock_times! {
     GpuLinkInfo: [] [];
     GpuSurveyMark: [time] [];
     Job: [] [start, end, seen];
-    JobRank: [] [start, end];
     JobComm: [time] [epoch];
     MpiOpenCall: [time, start] [epoch];
     MpiRankScheduling: [time] [epoch];
     JobSetting: [time] [];
+}
+
+impl ClockTimes for JobRank {
+    fn visit_times(&mut self, visit: &mut impl FnMut(TimeKind, &mut i64)) {
+        visit(TimeKind::Origin, &mut self.start);
+        visit(TimeKind::Origin, &mut self.end);
+        for gpu in &mut self.gpus {
+            visit(TimeKind::Origin, &mut gpu.first_seen);
+            visit(TimeKind::Origin, &mut gpu.last_seen);
+        }
+    }
 }
 
 impl ClockTimes for MpiRankTrace {
@@ -226,7 +236,12 @@ mod tests {
         let (old, new) = (NOW + 250 * SECOND, NOW - 10 * SECOND);
         let mut batch = Batch {
             mpi_ops: vec![bin(NOW, old), bin(NOW, new)],
-            job_ranks: vec![JobRank { start: old, end: NOW, ..JobRank::default() }],
+            job_ranks: vec![JobRank {
+                start: old,
+                end: NOW,
+                gpus: vec![RankGpu { first_seen: old, ..RankGpu::default() }],
+                ..JobRank::default()
+            }],
             jobs: vec![Job { start: old, ..Job::default() }],
             coverage: vec![Coverage { time: NOW, ..Coverage::default() }],
             ib_topology_marks: vec![IbTopologyMark { generation: 3, time: NOW, ..IbTopologyMark::default() }],
@@ -239,6 +254,7 @@ mod tests {
         assert_eq!((batch.mpi_ops[0].time, batch.mpi_ops[0].epoch), (NOW, began));
         assert_eq!((batch.mpi_ops[1].time, batch.mpi_ops[1].epoch), (NOW, new));
         assert_eq!((batch.job_ranks[0].start, batch.job_ranks[0].end), (began, NOW));
+        assert_eq!((batch.job_ranks[0].gpus[0].first_seen, batch.job_ranks[0].gpus[0].last_seen), (began, 0));
         assert_eq!((batch.jobs[0].start, batch.jobs[0].end), (began, 0), "what is absent stays so");
         assert_eq!((batch.coverage[0].first_time, batch.clock), (0, None));
         assert_eq!(batch.ib_topology_marks[0].generation, 3, "no time");

@@ -2109,8 +2109,11 @@ CREATE TABLE internal.rank_claim (
     -- agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any
     -- more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.
     ending text,
-    -- GPUs that its process has used, by the driver's list of processes; NULL where not known, {} for none.
-    gpu_uuids text[],
+    -- By what the GPUs that it uses are known, which are the rows of rank_gpu with that evidence: driver, or device
+    -- where the driver's list of processes could not be read. NULL: they are not known.
+    gpu_evidence text,
+    -- CUDA_VISIBLE_DEVICES as it was at MPI_Init; NULL where it was not set.
+    visible_devices text,
     -- DEVICE/PORT of the host's adapters on which its process has queue pairs, the one with most first; NULL where
     -- not known.
     hca_ports text[],
@@ -2135,6 +2138,40 @@ CREATE INDEX rank_claim_failed ON internal.rank_claim (job_id) WHERE (ending = A
 CREATE INDEX rank_claim_of_node ON internal.rank_claim (node_id, start_time);
 CREATE INDEX rank_claim_overruled ON internal.rank_claim (node_id, contest) WHERE (contest = ANY (ARRAY['overruled'::text, 'barred'::text]));
 CREATE INDEX rank_claim_running ON internal.rank_claim (job_id) WHERE (end_time IS NULL);
+
+-- GPUs that the ranks of rank_claim have to do with: one row for each kind of evidence. The view job_rank_gpus has them
+-- by name, with the nearest port.
+CREATE TABLE internal.rank_gpu (
+    job_id bigint NOT NULL,
+    rank integer NOT NULL,
+    -- The node that reports it: rank_claim.node_id.
+    node_id bigint NOT NULL,
+    -- rank_claim.start_time.
+    start_time timestamptz NOT NULL,
+    -- The whole GPU.
+    gpu_id bigint NOT NULL,
+    -- The partition of it (MIG); NULL for the whole.
+    partition_id bigint,
+    -- driver: the driver lists the rank's process there. device: it has the GPU's device file open. visible:
+    -- CUDA_VISIBLE_DEVICES names it by UUID, so that it may use it.
+    evidence text NOT NULL,
+    -- N of the device file /dev/nvidiaN, of a partition that of its GPU; NULL where it is not known.
+    minor integer,
+    -- How far gpu.nearest_hcas are from it: switch (PIX), switches (PXB), host_bridge (PHB), numa_node (NODE) or
+    -- system (SYS); NULL where that is not known.
+    nearest_distance text,
+    -- The first look at which it was so: looks are 2 s to 5 minutes apart.
+    first_seen timestamptz NOT NULL,
+    -- The last such look; NULL while it is so.
+    last_seen timestamptz,
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence),
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    FOREIGN KEY (partition_id) REFERENCES internal.gpu_key(id),
+    CHECK ((evidence = ANY (ARRAY['driver'::text, 'device'::text, 'visible'::text])))
+);
+CREATE INDEX rank_gpu_of_gpu ON internal.rank_gpu (gpu_id, first_seen);
 
 -- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
 CREATE TABLE internal.record_quarantine (
@@ -2439,11 +2476,21 @@ FROM internal.run;
 COMMENT ON VIEW internal.run_visible IS 'The runs that readers see: all of them. Each view and query of jobs is over it.';
 
 CREATE OR REPLACE VIEW internal.job_rank AS
-SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus, numa_nodes,
-       hca_numa_nodes
-FROM internal.rank_claim
-WHERE contest IS NULL;
-COMMENT ON VIEW internal.job_rank IS 'The ranks of jobs, as the nodes report them whose claims count. Each view and query of ranks is over it.';
+SELECT r.job_id, r.rank, r.node_id, r.host, r.pid, r.world_size, r.mpi_library, r.start_time, r.end_time, r.ending, r.gpu_evidence,
+       -- Which of the GPUs that a process has open it uses, only the driver knows.
+       CASE WHEN r.gpu_evidence = 'driver' OR r.gpu_evidence = 'device' AND NOT EXISTS (
+                SELECT FROM internal.rank_gpu g WHERE g.job_id = r.job_id AND g.rank = r.rank AND g.node_id = r.node_id
+                AND g.start_time = r.start_time AND g.evidence = 'device') THEN ARRAY(
+            SELECT k.uuid FROM internal.rank_gpu g JOIN internal.gpu_key k ON k.id = coalesce(g.partition_id, g.gpu_id)
+            WHERE g.job_id = r.job_id AND g.rank = r.rank AND g.node_id = r.node_id AND g.start_time = r.start_time
+                AND g.evidence = 'driver'
+            ORDER BY g.first_seen, k.id) END AS gpu_uuids,
+       r.visible_devices, r.hca_ports, r.cpus, r.numa_nodes, r.hca_numa_nodes
+FROM internal.rank_claim r
+WHERE r.contest IS NULL;
+COMMENT ON VIEW internal.job_rank IS
+    'The ranks of jobs, as the nodes report them whose claims count. Each view and query of ranks is over it. gpu_uuids are GPUs and '
+    'partitions that a rank has used, by the driver''s list of processes; NULL where that is not known, {} for none.';
 
 CREATE OR REPLACE FUNCTION internal.claims_overlap(
     start_time timestamptz, end_time timestamptz, other_start_time timestamptz, other_end_time timestamptz)
@@ -5623,6 +5670,55 @@ COMMENT ON VIEW internal.job_rank_ports IS
     'the switch port at the other end of the cable, as they were when the rank ended. is_exact is false where the '
     'ports of a rank are not known: then every port of its node is listed, and where the node reads none itself every '
     'port of the adapters that it names.';
+
+CREATE OR REPLACE VIEW internal.job_rank_gpus AS
+SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, k.name AS node_name, r.gpu_evidence, r.visible_devices,
+       g.gpu_id, gk.uuid AS gpu_uuid, i.index AS gpu_index, i.name AS gpu_name, g.partition_id, pk.uuid AS partition_uuid,
+       p.index AS partition_index, p.name AS partition_name, g.evidence,
+       coalesce(g.evidence IN ('driver', r.gpu_evidence), false) AS is_own, g.minor, g.first_seen,
+       coalesce(g.last_seen, r.end_time) AS last_seen, i.numa_node, g.nearest_distance, h.host_port_id, h.device, h.port,
+       h.has_queue_pairs, f.port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id, s.guid AS remote_guid,
+       q.port AS remote_port, s.description AS remote_description
+FROM internal.job_rank r
+JOIN internal.run_visible j ON j.id = r.job_id
+LEFT JOIN internal.node_key k ON k.id = r.node_id
+-- What is known of a GPU by the driver is not repeated by weaker evidence.
+LEFT JOIN internal.rank_gpu g ON g.job_id = r.job_id AND g.rank = r.rank AND g.node_id = r.node_id AND g.start_time = r.start_time
+    AND NOT EXISTS (
+        SELECT FROM internal.rank_gpu o
+        WHERE o.job_id = g.job_id AND o.rank = g.rank AND o.node_id = g.node_id AND o.start_time = g.start_time AND o.gpu_id = g.gpu_id
+            AND array_position(ARRAY['driver', 'device', 'visible'], o.evidence)
+                < array_position(ARRAY['driver', 'device', 'visible'], g.evidence))
+LEFT JOIN internal.gpu_key gk ON gk.id = g.gpu_id
+LEFT JOIN internal.gpu_key pk ON pk.id = g.partition_id
+-- Names of the time: a GPU's number can change.
+LEFT JOIN LATERAL (
+    SELECT o.index, o.name, o.numa_node, o.nearest_hcas FROM internal.gpu o
+    WHERE o.gpu_id = g.gpu_id AND o.valid_from <= coalesce(g.last_seen, r.end_time, 'infinity')
+    ORDER BY o.valid_from DESC LIMIT 1) i ON true
+LEFT JOIN LATERAL (
+    SELECT o.index, o.name FROM internal.gpu o
+    WHERE o.gpu_id = g.partition_id AND o.valid_from <= coalesce(g.last_seen, r.end_time, 'infinity')
+    ORDER BY o.valid_from DESC LIMIT 1) p ON true
+-- Of several ports that are equally near, the one that the rank uses.
+LEFT JOIN LATERAL (
+    SELECT o.id AS host_port_id, o.device, o.port, o.guid, o.port_guid,
+           o.device || '/' || o.port = ANY (r.hca_ports) AS has_queue_pairs
+    FROM internal.host_port_key o
+    WHERE o.node_id = r.node_id AND o.device = ANY (i.nearest_hcas)
+    ORDER BY array_position(r.hca_ports, o.device || '/' || o.port), o.device, o.port LIMIT 1) h ON true
+LEFT JOIN LATERAL internal.fabric_port_of(h.port_guid, h.guid, h.port, coalesce(r.end_time, 'infinity')) f
+    ON NOT internal.is_device_contested(h.guid, r.node_id)
+LEFT JOIN internal.ib_port b ON b.port_id = f.port_id AND b.valid_from <= coalesce(r.end_time, now())
+    AND (b.valid_to IS NULL OR b.valid_to > coalesce(r.end_time, now()))
+LEFT JOIN internal.ib_port_key q ON q.id = b.remote_port_id
+LEFT JOIN internal.ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
+COMMENT ON VIEW internal.job_rank_gpus IS
+    'From a rank to its GPUs, and from each to the nearest port of an adapter, the port of the fabric and the switch port behind it. A rank '
+    'without a GPU has one row without: it uses none where gpu_evidence is not NULL, and else that is not known. gpu_* are of the whole '
+    'GPU, partition_* of the partition of it (MIG) that the rank is on. evidence is the strongest: driver, device or visible. is_own: '
+    'the rank uses it, by the best that is known (gpu_evidence); else it may. has_queue_pairs: the rank uses that port; NULL where '
+    'its ports are not known.';
 
 CREATE OR REPLACE FUNCTION public.job_links(job bigint)
 RETURNS TABLE (

@@ -36,6 +36,7 @@ mod ledger;
 mod lost_gpus;
 mod multicast_groups;
 mod quarantine;
+mod rank_gpus;
 mod rank_scheduling;
 mod record_times;
 mod row_rules;

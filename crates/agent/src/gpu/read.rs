@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::sources::gpu_sources;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::Failure;
@@ -101,7 +102,13 @@ impl Readings {
         loop {
             self.source.query_processes();
             match self.source.processes() {
-                Ok(known) => return Ok(known.len()),
+                Ok(known) => {
+                    let mut all = BTreeSet::new();
+                    for gpu in known {
+                        all.extend(gpu.processes?);
+                    }
+                    return Ok(all.len());
+                }
                 Err("not_listed_yet") if Instant::now() < deadline => sleep(LOOK).await,
                 Err(why) => return Err(why),
             }

@@ -2,7 +2,6 @@
 
 use super::{Health, Processes, Source, Start, Status};
 use crate::config::Config;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use throughline_daemon::Seconds;
@@ -145,7 +144,7 @@ impl Source for Gpus {
         // Where there is no GPU no process uses one. Where there is one and nobody reports, it is not known: none would
         // be a claim.
         Some(match (self.status().health, self.processes) {
-            (Health::NotHere, _) => Ok(BTreeMap::new()),
+            (Health::NotHere, _) => Ok(Vec::new()),
             (_, Lists::Requested) => self.source.processes(),
             _ => Err("not_told_by_library"),
         })

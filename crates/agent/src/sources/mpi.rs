@@ -2,7 +2,6 @@
 
 use super::{Health, Source, Start, Status};
 use crate::config::{Config as AgentConfig, Mpi, Trace};
-use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{ClaimAgreement, JobIdentity, Roots, identify};
 use throughline_host::slurm::cluster_of_node;
 use throughline_mpit_bridge::{
-    BindError, Config, Kernel, Limits, Places, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits,
+    BindError, Config, Kernel, Limits, Look, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits,
     Tracing, Verdict, Welcome,
 };
 use throughline_sample::catalogue::{
@@ -221,8 +220,8 @@ impl Source for Ranks {
         self.receiver.processes()
     }
 
-    fn place(&self, places: &BTreeMap<u32, Places>) {
-        self.receiver.place(places);
+    fn place(&self, look: &Look) {
+        self.receiver.place(look);
     }
 
     fn stop(self: Box<Self>) {

@@ -105,12 +105,19 @@ fn states_are_exposed() {
 #[test]
 fn processes_are_known_where_every_source_knows_its_own() {
     let known = |list: &[(u32, &str)]| -> Processes {
-        Ok(list.iter().map(|(pid, gpu)| (*pid, vec![(*gpu).to_owned()])).collect())
+        let listing = |(pid, gpu): &(u32, &str)| GpuListing {
+            gpu_uuid: (*gpu).to_owned(),
+            partition_uuid: String::new(),
+            minor: None,
+            pci_bus_id: String::new(),
+            processes: Ok(vec![*pid]),
+        };
+        Ok(list.iter().map(listing).collect())
     };
     assert_eq!(merged([].into_iter()), Err("switched_off"));
     assert_eq!(merged([known(&[])].into_iter()), known(&[]));
-    let both = merged([known(&[(1, "GPU-1")]), known(&[(1, "GPU-2"), (2, "GPU-2")])].into_iter()).unwrap();
-    assert_eq!((both[&1].len(), both[&2].len()), (2, 1));
+    let both = merged([known(&[(1, "GPU-1")]), known(&[(1, "GPU-2"), (2, "GPU-3")])].into_iter());
+    assert_eq!(both, known(&[(1, "GPU-1"), (1, "GPU-2"), (2, "GPU-3")]));
     // No NVIDIA GPU is used, and nothing is known of AMD's: that is not none.
     for order in [[known(&[]), Err("not_told_by_library")], [Err("not_told_by_library"), known(&[])]] {
         assert_eq!(merged(order.into_iter()), Err("not_told_by_library"));

@@ -282,7 +282,9 @@ fn ranks_have_places() {
         "throughline_source_up{source=\"nvml\"} 1",
     ]);
     wait_for_records(&node, |all| {
-        [0, 1].iter().all(|number| all.iter().any(|rank| rank.rank == *number && rank.gpus.is_some()))
+        [0, 1]
+            .iter()
+            .all(|number| all.iter().any(|rank| rank.rank == *number && rank.gpu_evidence == "driver"))
     });
     one.end();
     two.end();
@@ -294,8 +296,13 @@ fn ranks_have_places() {
     let uuid = |index: u32| uuids.iter().find(|(found, _)| *found == index).unwrap().1.clone();
     let all = ranks(&batches);
     let end = |number: u32| *all.iter().find(|rank| rank.rank == number && rank.end != 0).unwrap();
-    assert_eq!(end(0).gpus.as_ref().unwrap().name, [uuid(2), uuid(3)]);
-    assert!(end(1).gpus.as_ref().unwrap().name.is_empty(), "known to have used none");
+    let used = |rank: &JobRank| -> Vec<_> {
+        let driver = rank.gpus.iter().filter(|gpu| gpu.evidence == "driver");
+        driver.map(|gpu| (gpu.gpu_uuid.clone(), gpu.minor)).collect()
+    };
+    assert_eq!(used(end(0)), [(uuid(2), Some(2)), (uuid(3), Some(3))]);
+    assert!(end(0).gpus.iter().all(|gpu| gpu.first_seen > end(0).start && gpu.first_seen < end(0).end));
+    assert_eq!((used(end(1)), end(1).gpu_evidence.as_str()), (vec![], "driver"), "known to have used none");
     assert!(!end(0).cpus.is_empty());
 }
 
@@ -343,7 +350,8 @@ fn ranks_on_gpus_whose_library_reports_no_processes() {
     }
     assert!(agent.stop().0.success());
     let batches = node.spooled();
-    assert!(ranks(&batches).iter().all(|rank| rank.gpus.is_none()), "{:?}", ranks(&batches));
+    let is_unknown = |rank: &&JobRank| rank.gpus.is_empty() && rank.gpu_evidence.is_empty();
+    assert!(ranks(&batches).iter().all(is_unknown), "{:?}", ranks(&batches));
 }
 
 fn signal(agent: &crate::bench::Agent, signal: nix::sys::signal::Signal) {

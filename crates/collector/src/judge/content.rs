@@ -323,15 +323,34 @@ impl Checked for JobRank {
         clean(&mut self.cpus);
         rank(self.rank)?;
         number(self.world_size, RANKS_MAX)?;
-        for list in [&self.gpus, &self.hca_ports].into_iter().flatten() {
-            names(&list.name)?;
-        }
+        self.hca_ports.iter().try_for_each(|list| names(&list.name))?;
+        rank_gpus(self, check)?;
         at_most(self.numa_nodes.len(), NUMA_MAX)?;
         at_most(self.hca_numa_nodes.len(), NUMA_MAX)?;
         self.numa_nodes.iter().chain(&self.hca_numa_nodes).try_for_each(|node| small(*node))?;
         check.past(self.start)?;
         check.past(self.end)
     }
+}
+
+/// What a rank has to do with GPUs. Words of another meaning than the schema's are refused there.
+fn rank_gpus(rank: &mut JobRank, check: &mut Check) -> Result<(), Rejection> {
+    at_most(rank.gpus.len(), LIST_MAX)?;
+    rank.visible_devices.iter_mut().for_each(clean);
+    if !["", "driver", "device"].contains(&rank.gpu_evidence.as_str()) {
+        return Err(Rejection::Name);
+    }
+    for gpu in &rank.gpus {
+        name(&gpu.gpu_uuid)?;
+        [&gpu.partition_uuid, &gpu.nearest_distance].into_iter().try_for_each(|text| optional(text))?;
+        if !["driver", "device", "visible"].contains(&gpu.evidence.as_str()) {
+            return Err(Rejection::Name);
+        }
+        small(gpu.minor.unwrap_or(0))?;
+        check.past(gpu.first_seen)?;
+        check.past(gpu.last_seen)?;
+    }
+    Ok(())
 }
 
 impl Checked for JobComm {

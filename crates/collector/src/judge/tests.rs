@@ -171,7 +171,7 @@ fn damaged_bytes_are_no_batch_and_what_is_measured_is_not_too_little() {
     let batch = Batch {
         node: "n".into(),
         host_ports: vec![HostPortSample { values: Some(values), ..Default::default() }; 3],
-        job_ranks: vec![JobRank { gpus: Some(names), numa_nodes: vec![1; 9], ..Default::default() }],
+        job_ranks: vec![JobRank { hca_ports: Some(names), numa_nodes: vec![1; 9], ..Default::default() }],
         coverage: vec![Coverage { reasons: [("timeout".to_owned(), 3)].into(), ..Default::default() }],
         ..Batch::default()
     };

@@ -89,6 +89,11 @@ impl<'l, 's> Gpu<'l, 's> {
         Ok(pci_text(&info))
     }
 
+    /// N of its device file `/dev/nvidiaN`.
+    pub fn minor(&self) -> Result<u32, Code> {
+        self.number(self.library.minor.ok_or(Code::FUNCTION_NOT_FOUND)?)
+    }
+
     /// Largest PCIe generation and width of this GPU in its slot.
     pub fn pcie_generation_and_width(&self) -> Result<(u32, u32), Code> {
         let generation = self.library.pcie_generation.ok_or(Code::FUNCTION_NOT_FOUND)?;

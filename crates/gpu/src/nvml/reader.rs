@@ -156,7 +156,7 @@ impl Reader for NvmlReader<'_> {
     fn processes(&mut self) -> Processes {
         let gpus = self.plans.iter().flat_map(|plan| match plan.gpu.compute_processes() {
             Ok(processes) => by_part(plan, &processes),
-            Err(code) => vec![GpuProcesses { uuid: plan.uuid.clone(), pids: Vec::new(), code: code.0 }],
+            Err(code) => vec![GpuProcesses { code: code.0, ..unlisted(plan) }],
         });
         Processes { gpus: gpus.collect() }
     }
@@ -207,14 +207,25 @@ fn by_part(plan: &GpuPlan<'_, '_>, processes: &[ComputeProcess]) -> Vec<GpuProce
         let instances = process.instances?;
         plan.parts.iter().position(|part| (part.gpu_instance, part.compute_instance) == instances)
     };
-    let listed = |uuid: &str, wanted: Option<usize>| {
+    let of_gpu = unlisted(plan);
+    let listed = |wanted: Option<usize>| {
         let of = processes.iter().filter(|process| part_of(process) == wanted);
-        GpuProcesses {
-            uuid: uuid.to_owned(),
-            pids: of.map(|process| process.pid).collect(),
-            code: Code::SUCCESS.0,
-        }
+        GpuProcesses { pids: of.map(|process| process.pid).collect(), ..of_gpu.clone() }
     };
-    let parts = plan.parts.iter().enumerate().map(|(at, part)| listed(&part.uuid, Some(at)));
-    std::iter::once(listed(&plan.uuid, None)).chain(parts).collect()
+    let parts = plan.parts.iter().enumerate().map(|(at, part)| GpuProcesses {
+        uuid: part.uuid.clone(),
+        parent_uuid: plan.uuid.clone(),
+        ..listed(Some(at))
+    });
+    std::iter::once(listed(None)).chain(parts).collect()
+}
+
+/// A GPU by its names, without processes.
+fn unlisted(plan: &GpuPlan<'_, '_>) -> GpuProcesses {
+    GpuProcesses {
+        uuid: plan.uuid.clone(),
+        minor: plan.gpu.minor().ok(),
+        pci_bus_id: plan.gpu.pci_bus_id().unwrap_or_default(),
+        ..GpuProcesses::default()
+    }
 }

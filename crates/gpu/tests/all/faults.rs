@@ -207,7 +207,7 @@ fn each_function_with_each_code_keeps_its_words_and_the_plan() {
 }
 
 /// The functions that Throughline calls but for the ends of things, whose codes change nothing.
-const FUNCTIONS: [&str; 27] = [
+const FUNCTIONS: [&str; 28] = [
     "nvmlInit_v2",
     "nvmlSystemGetDriverVersion",
     "nvmlSystemGetNVMLVersion",
@@ -216,6 +216,7 @@ const FUNCTIONS: [&str; 27] = [
     "nvmlDeviceGetUUID",
     "nvmlDeviceGetName",
     "nvmlDeviceGetPciInfo_v3",
+    "nvmlDeviceGetMinorNumber",
     "nvmlDeviceGetMaxPcieLinkGeneration",
     "nvmlDeviceGetMaxPcieLinkWidth",
     "nvmlDeviceGetNvLinkState",

@@ -235,12 +235,14 @@ fn partitions_are_devices_of_their_gpu_and_processes_are_found_on_them() {
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
-    assert_eq!(known[&100], ["MIG-a"]);
-    assert_eq!(known[&200], ["MIG-b"]);
-    assert_eq!(
-        known[&300],
-        [batch.gpus.iter().find(|gpu| gpu.index == 1 && gpu.parent_uuid.is_empty()).unwrap().uuid.clone()]
-    );
+    let on = |pid: u32| -> Vec<_> {
+        let of = known.iter().filter(|gpu| gpu.processes.as_ref().unwrap().contains(&pid));
+        of.map(|gpu| (gpu.gpu_uuid.as_str(), gpu.partition_uuid.as_str(), gpu.minor)).collect()
+    };
+    assert_eq!(on(100), [(gpu.as_str(), "MIG-a", Some(0))]);
+    assert_eq!(on(200), [(gpu.as_str(), "MIG-b", Some(0))]);
+    let second = batch.gpus.iter().find(|gpu| gpu.index == 1 && gpu.parent_uuid.is_empty()).unwrap();
+    assert_eq!(on(300), [(second.uuid.as_str(), "", Some(1))]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::*;
 use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::process::Process;
+use crate::rank_gpus::NodeGpu;
 
 fn member(rank: u32, pid: u32, epoch: i64) -> Member {
     let identity = Identity { job_key: "slurm:1@7".into(), ..Identity::default() };
@@ -92,24 +93,35 @@ fn places_grow_and_are_reported_once() {
         std::fs::write(folder.join("numa_node"), node).unwrap();
     }
     let topology = Topology::read(sys.path());
-    let place = |jobs: &mut Jobs, gpus: DeviceNames, hca_ports: DeviceNames| {
-        let nobody = Places { gpus: Ok(vec![]), hca_ports: Ok(vec![]) };
-        jobs.place(&BTreeMap::from([(40, Places { gpus, hca_ports }), (99, nobody)]), &topology)
+    let place = |jobs: &mut Jobs, on: Result<&[&str], &'static str>, ports: Result<&[&str], &'static str>| {
+        let gpu = |uuid: &str, on: &[&str]| NodeGpu {
+            gpu_uuid: uuid.to_owned(),
+            partition_uuid: String::new(),
+            minor: None,
+            nearest_distance: String::new(),
+            processes: Ok(if on.contains(&uuid) { vec![40] } else { vec![] }),
+        };
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let look = Look {
+            time: 300,
+            ranks: [40, 99].into(),
+            gpus: on.map(|on| vec![gpu("GPU-1", on), gpu("GPU-2", on)]),
+            hca_ports: ports.map(|ports| [(40, names(ports))].into()),
+        };
+        jobs.place(&look, &topology)
     };
-    let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(place(&mut jobs, Err("no_gpu"), Err("no_rdma")), []);
-    let reported = place(&mut jobs, names(&[]), Err("no_rdma"));
-    assert_eq!(
-        (reported.len(), reported[0].gpus.as_ref().unwrap().name.len(), &reported[0].hca_ports),
-        (1, 0, &None)
-    );
+    let reported = place(&mut jobs, Ok(&[]), Err("no_rdma"));
+    assert_eq!((reported.len(), reported[0].gpus.len(), &reported[0].hca_ports), (1, 0, &None));
+    assert_eq!(reported[0].gpu_evidence, "driver", "it is known that it uses none");
     assert_eq!(reported[0].hca_numa_nodes, [0, 1], "any of the host");
-    let reported = place(&mut jobs, names(&["GPU-1"]), names(&["mlx5_0/1"]));
+    let reported = place(&mut jobs, Ok(&["GPU-1"]), Ok(&["mlx5_0/1"]));
     assert_eq!(reported[0].hca_numa_nodes, [1]);
-    assert_eq!(reported[0].gpus.as_ref().unwrap().name, ["GPU-1"]);
-    assert_eq!(place(&mut jobs, names(&["GPU-1"]), Err("no_rdma")), [], "nothing new");
-    let reported = place(&mut jobs, names(&["GPU-2"]), names(&[]));
-    assert_eq!(reported[0].gpus.as_ref().unwrap().name, ["GPU-1", "GPU-2"]);
+    assert_eq!((reported[0].gpus.len(), reported[0].gpus[0].gpu_uuid.as_str()), (1, "GPU-1"));
+    assert_eq!(place(&mut jobs, Ok(&["GPU-1"]), Err("no_rdma")), [], "nothing new");
+    let reported = place(&mut jobs, Ok(&["GPU-2"]), Ok(&[]));
+    let seen: Vec<_> = reported[0].gpus.iter().map(|gpu| (gpu.gpu_uuid.as_str(), gpu.last_seen)).collect();
+    assert_eq!(seen, [("GPU-1", 300), ("GPU-2", 0)]);
     let end = jobs.leave("slurm:1@7", &member(0, 40, 200).key(), Some(1), LATER, "clean").unwrap();
     assert_eq!(end.unknown, [None; 2]);
     assert_eq!(end.batch.job_ranks[0].hca_ports.as_ref().unwrap().name, ["mlx5_0/1"]);

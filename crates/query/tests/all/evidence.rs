@@ -20,10 +20,12 @@ const ROWS: &str = "
     INSERT INTO internal.nvlink_counters (time, gpu_id, epoch, source, replay_errors, crc_errors)
         SELECT now() - m * INTERVAL '1 minute', g, now() - INTERVAL '1 day', 'nvml', ARRAY[7, 0], ARRAY[(9 - m) * 100 * (g - 1), NULL]
         FROM generate_series(1, 2) g, generate_series(1, 8) m;
-    INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, cpus, gpu_uuids, hca_ports)
-        VALUES (1, 0, 1, 2, 'n1', 1, '', now() - INTERVAL '10 minutes', '3', '{GPU-1}', '{mlx5_0/1}'),
-               (1, 1, 1, 2, 'n2', 2, '', now() - INTERVAL '10 minutes', '3', '{GPU-2}', '{mlx5_0/1}'),
+    INSERT INTO internal.job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, cpus, gpu_evidence, hca_ports)
+        VALUES (1, 0, 1, 2, 'n1', 1, '', now() - INTERVAL '10 minutes', '3', 'driver', '{mlx5_0/1}'),
+               (1, 1, 1, 2, 'n2', 2, '', now() - INTERVAL '10 minutes', '3', 'driver', '{mlx5_0/1}'),
                (2, 0, 2, 1, 'n2', 2, '', now() - INTERVAL '9 minutes', '3', NULL, NULL);
+    INSERT INTO internal.rank_gpu (job_id, rank, node_id, start_time, gpu_id, evidence, first_seen)
+        SELECT job_id, rank, node_id, start_time, node_id, 'driver', start_time FROM internal.rank_claim WHERE job_id = 1;
     INSERT INTO internal.events (time, instance, source, kind, severity, text, gpu_uuid)
         SELECT now() - m * INTERVAL '1 minute', 'n' || g, 'nvml', k, '', 'GPU-' || g || ' ' || k, 'GPU-' || g
         FROM (VALUES (2, 5, 'gpu.slowed'), (2, 7, 'gpu.slowed'), (1, 14, 'gpu.slowed'), (1, 12, 'gpu.full_speed'),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use throughline_query::{account, job_parts, jobs, region_paths, traffic, waits};
 use throughline_sample::wire::{
     Batch, Job, JobRank, JobSetting, MpiOpCell, MpiOpenCall, MpiPathCell, MpiPeerCell, MpiRankBin,
-    MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRegionCell, Names,
+    MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRegionCell, Names, RankGpu,
 };
 use throughline_store::{
     Database, Retention, Writer, apply_retention, expire_jobs, pack_totals, release_claims, testing,
@@ -92,6 +92,12 @@ impl Site {
                 .collect(),
             is_whole: true,
         };
+        let gpu = |uuid: &str| RankGpu {
+            gpu_uuid: uuid.into(),
+            evidence: "driver".into(),
+            first_seen: begin,
+            ..RankGpu::default()
+        };
         Batch {
             node: node.into(),
             jobs: vec![Job {
@@ -115,7 +121,9 @@ impl Site {
                 end: ended,
                 ending: end.map_or(String::new(), |(_, ending)| ending.into()),
                 host: node.into(),
-                gpus: (rank == 1).then(|| Names { name: vec!["GPU-1".into(), "GPU-x".into()] }),
+                gpus: ["GPU-1", "GPU-x"].into_iter().filter(|_| rank == 1).map(gpu).collect(),
+                gpu_evidence: if rank == 1 { "driver".into() } else { String::new() },
+                visible_devices: None,
                 hca_ports: (rank < 4).then(|| Names { name: vec!["mlx5_0/1".into()] }),
                 cpus: if rank == 3 { String::new() } else { format!("{}-{}", 2 * rank, 2 * rank + 1) },
                 numa_nodes: vec![rank % 2],

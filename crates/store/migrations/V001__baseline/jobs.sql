@@ -111,7 +111,8 @@ CREATE TABLE internal.rank_claim (
     start_time timestamptz NOT NULL,
     end_time timestamptz,
     ending text,
-    gpu_uuids text[],
+    gpu_evidence text,
+    visible_devices text,
     hca_ports text[],
     cpus text,
     numa_nodes integer[],
@@ -135,14 +136,49 @@ COMMENT ON COLUMN internal.rank_claim.contest IS
 COMMENT ON COLUMN internal.rank_claim.start_time IS 'When MPI_Init ended. A rank that connects anew has the same.';
 COMMENT ON COLUMN internal.rank_claim.ending IS
     'clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.';
-COMMENT ON COLUMN internal.rank_claim.gpu_uuids IS
-    'GPUs that its process has used, by the driver''s list of processes; NULL where not known, {} for none.';
+COMMENT ON COLUMN internal.rank_claim.gpu_evidence IS
+    'By what the GPUs that it uses are known, which are the rows of rank_gpu with that evidence: driver, or device where the driver''s list of processes could not be read. NULL: they are not known.';
+COMMENT ON COLUMN internal.rank_claim.visible_devices IS 'CUDA_VISIBLE_DEVICES as it was at MPI_Init; NULL where it was not set.';
 COMMENT ON COLUMN internal.rank_claim.hca_ports IS
     'DEVICE/PORT of the host''s adapters on which its process has queue pairs, the one with most first; NULL where not known.';
 COMMENT ON COLUMN internal.rank_claim.cpus IS 'CPUs that it might run on when it connected, as the kernel writes a list.';
 COMMENT ON COLUMN internal.rank_claim.numa_nodes IS 'NUMA nodes of these CPUs.';
 COMMENT ON COLUMN internal.rank_claim.hca_numa_nodes IS
     'NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where sysfs does not say.';
+
+CREATE TABLE internal.rank_gpu (
+    job_id bigint NOT NULL,
+    rank integer NOT NULL,
+    node_id bigint NOT NULL,
+    start_time timestamptz NOT NULL,
+    gpu_id bigint NOT NULL,
+    partition_id bigint,
+    evidence text NOT NULL,
+    minor integer,
+    nearest_distance text,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz,
+    UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence),
+    FOREIGN KEY (job_id) REFERENCES internal.run(id),
+    FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
+    FOREIGN KEY (partition_id) REFERENCES internal.gpu_key(id),
+    CHECK (evidence IN ('driver', 'device', 'visible'))
+);
+CREATE INDEX rank_gpu_of_gpu ON internal.rank_gpu (gpu_id, first_seen);
+COMMENT ON TABLE internal.rank_gpu IS
+    'GPUs that the ranks of rank_claim have to do with: one row for each kind of evidence. The view job_rank_gpus has them by name, with the nearest port.';
+COMMENT ON COLUMN internal.rank_gpu.node_id IS 'The node that reports it: rank_claim.node_id.';
+COMMENT ON COLUMN internal.rank_gpu.start_time IS 'rank_claim.start_time.';
+COMMENT ON COLUMN internal.rank_gpu.gpu_id IS 'The whole GPU.';
+COMMENT ON COLUMN internal.rank_gpu.partition_id IS 'The partition of it (MIG); NULL for the whole.';
+COMMENT ON COLUMN internal.rank_gpu.evidence IS
+    'driver: the driver lists the rank''s process there. device: it has the GPU''s device file open. visible: CUDA_VISIBLE_DEVICES names it by UUID, so that it may use it.';
+COMMENT ON COLUMN internal.rank_gpu.minor IS 'N of the device file /dev/nvidiaN, of a partition that of its GPU; NULL where it is not known.';
+COMMENT ON COLUMN internal.rank_gpu.nearest_distance IS
+    'How far gpu.nearest_hcas are from it: switch (PIX), switches (PXB), host_bridge (PHB), numa_node (NODE) or system (SYS); NULL where that is not known.';
+COMMENT ON COLUMN internal.rank_gpu.first_seen IS 'The first look at which it was so: looks are 2 s to 5 minutes apart.';
+COMMENT ON COLUMN internal.rank_gpu.last_seen IS 'The last such look; NULL while it is so.';
 
 CREATE TABLE internal.job_comm (
     job_id bigint NOT NULL,

@@ -71,6 +71,9 @@ pub async fn release_claims(client: &mut Client) -> Result<ExpiredJobs, Error> {
         let marked = transaction.query(mark, &[&jobs]).await.map_err(Error::sql(what))?;
         let released: Vec<i64> = marked.iter().map(|row| row.get(0)).collect();
         for delete in [
+            "DELETE FROM internal.rank_gpu g WHERE job_id = ANY ($1) AND EXISTS (
+                 SELECT FROM internal.rank_claim r WHERE r.job_id = g.job_id AND r.rank = g.rank AND r.node_id = g.node_id
+                 AND r.start_time = g.start_time AND r.contest IS NULL)",
             "DELETE FROM internal.rank_claim WHERE job_id = ANY ($1) AND contest IS NULL",
             "DELETE FROM internal.mpi_open_call WHERE job_id = ANY ($1)",
             "DELETE FROM internal.mpi_rank_scheduling WHERE job_id = ANY ($1)",

@@ -253,6 +253,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_cells"),
     view!("mpi_messages"),
     view!("job_rank_ports"),
+    view!("job_rank_gpus"),
     function!("job_links"),
     // Throughline itself.
     view!("source_coverage"),

@@ -30,7 +30,7 @@ fn jobs(rows_bytes: f64, nodes: f64) -> f64 {
 }
 
 /// Plain tables.
-pub(super) const PLAIN_TABLES: [StoredTable; 59] = [
+pub(super) const PLAIN_TABLES: [StoredTable; 60] = [
     plain("fabric", &["id"], &["ib_nodes"], KEY, |s| s.fabrics() * KEY_BYTES),
     plain("fabric_attribute", &["fabric_id", "valid_from"], &["ib_nodes"], STATE_OF_ITS_TIME, |s| {
         s.fabrics() * STATES_A_YEAR * STATE_BYTES
@@ -103,6 +103,14 @@ pub(super) const PLAIN_TABLES: [StoredTable; 59] = [
     plain("rank_claim", &["job_id", "rank", "start_time", "node_id"], &["job_ranks"], WITH_ROWS, |s| {
         s.ranks() * JOBS_A_YEAR * 450.0
     }),
+    plain(
+        "rank_gpu",
+        &["job_id", "rank", "node_id", "start_time", "gpu_id", "partition_id", "evidence"],
+        &["job_ranks"],
+        WITH_ROWS,
+        // Two rows of a rank that is on a GPU: the driver lists it, and it has the device open.
+        |s| s.ranks() * JOBS_A_YEAR * 2.0 * 250.0,
+    ),
     plain("job_comm", &["job_id", "rank", "epoch", "library", "comm"], &["job_comms"], WITH_ROWS, NONE),
     plain("job_setting", &["job_id", "name", "value", "node_id"], &["job_settings"], WITH_JOB, |s| {
         jobs(2400.0, s.nodes())

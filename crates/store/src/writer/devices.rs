@@ -163,6 +163,8 @@ fn gpus(batch: &Batch) -> impl Iterator<Item = &str> {
     // The other end of a link is a GPU of the same node.
     let links =
         links.chain(batch.gpu_link_infos.iter().flat_map(|link| [&link.gpu_uuid, &link.remote_gpu_uuid]));
+    let of_ranks = batch.job_ranks.iter().flat_map(|rank| &rank.gpus);
+    let links = links.chain(of_ranks.flat_map(|gpu| [&gpu.gpu_uuid, &gpu.partition_uuid]));
     links.map(String::as_str).filter(|uuid| !uuid.is_empty())
 }
 

@@ -12,6 +12,7 @@ use tokio_postgres::Transaction;
 
 use super::contested_ranks;
 use super::keys::{Keys, small};
+use super::rank_gpus::RankGpus;
 use super::record_times::optional_time;
 use super::versioned::execute;
 use super::{WriteError, failed};
@@ -22,6 +23,7 @@ pub(super) struct Jobs {
     /// Whether the newest record is a node's, and the record.
     jobs: BTreeMap<i64, (bool, Job)>,
     ranks: BTreeMap<(i64, i32, i64, Option<i64>), Value>,
+    gpus: RankGpus,
     nodes: BTreeMap<(i64, i64), Value>,
 }
 
@@ -51,7 +53,11 @@ impl Jobs {
             let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
             // Of a sender that is judged it is the batch's node.
             let node = keys.node(host).ok();
-            self.ranks.insert((id, number, rank.start, node), rank_row(id, number, rank, host, node));
+            let mut row = rank_row(id, number, rank, host, node);
+            if !self.gpus.add(&row, rank, host, keys) {
+                row["gpu_evidence"] = Value::Null;
+            }
+            self.ranks.insert((id, number, rank.start, node), row);
         }
         Ok(())
     }
@@ -74,6 +80,7 @@ impl Jobs {
         let mut changed = touched_by(transaction, CHANGED_RUNS, self.nodes.values()).await?;
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
         execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks.clone()).await?;
+        self.gpus.apply(transaction).await?;
         changed.append(&mut touched_by(transaction, NOTE_RANKS, self.ranks.values()).await?);
         if !changed.is_empty() {
             let changed: Vec<i64> = changed.into_iter().collect();
@@ -117,7 +124,8 @@ fn rank_row(id: i64, number: i32, rank: &JobRank, host: &str, node: Option<i64>)
     json!({
         "job_id": id, "rank": number, "node_id": node, "host": host, "pid": rank.pid,
         "world_size": rank.world_size, "mpi_library": rank.mpi_library, "start_time": to_rfc3339(rank.start),
-        "end_time": optional_time(rank.end), "ending": text(&rank.ending), "gpu_uuids": names(&rank.gpus),
+        "end_time": optional_time(rank.end), "ending": text(&rank.ending), "gpu_evidence": text(&rank.gpu_evidence),
+        "visible_devices": rank.visible_devices,
         "hca_ports": names(&rank.hca_ports), "cpus": text(&rank.cpus),
         "numa_nodes": (!rank.cpus.is_empty()).then_some(&rank.numa_nodes),
         "hca_numa_nodes": (!rank.hca_numa_nodes.is_empty()).then_some(&rank.hca_numa_nodes),
@@ -160,18 +168,19 @@ WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, 
 /// A rank's own end counts more than that of an orphaned job.
 const UPSERT_RANKS: &str = "
 INSERT INTO internal.rank_claim AS r
-    (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
-    cpus, numa_nodes, hca_numa_nodes)
-SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
-    cpus, numa_nodes, hca_numa_nodes
+    (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_evidence, visible_devices,
+    hca_ports, cpus, numa_nodes, hca_numa_nodes)
+SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_evidence, visible_devices,
+    hca_ports, cpus, numa_nodes, hca_numa_nodes
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
-    gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
+    gpu_evidence text, visible_devices text, hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
 ORDER BY job_id, rank, node_id, start_time
 ON CONFLICT (job_id, rank, node_id, start_time) DO UPDATE SET host = excluded.host,
     pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
     end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
-    gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
+    gpu_evidence = coalesce(excluded.gpu_evidence, r.gpu_evidence),
+    visible_devices = coalesce(excluded.visible_devices, r.visible_devices), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
     cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes),
     hca_numa_nodes = coalesce(excluded.hca_numa_nodes, r.hca_numa_nodes)";
 

@@ -185,6 +185,15 @@ impl Keys {
                 missing.gpus.insert(key);
             }
         }
+        for rank in &batch.job_ranks {
+            let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
+            for uuid in rank.gpus.iter().flat_map(|gpu| [&gpu.gpu_uuid, &gpu.partition_uuid]) {
+                let key = (host.clone(), uuid.clone());
+                if !uuid.is_empty() && !self.gpus.contains_key(&key) {
+                    missing.gpus.insert(key);
+                }
+            }
+        }
         if let Some(fabric) = self.fabrics.id(batch) {
             self.note_missing_of_fabric(fabric, batch, missing);
         }

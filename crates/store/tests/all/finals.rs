@@ -3,7 +3,7 @@
 use crate::batches::{SECOND, batch_of_everything, entry};
 use std::time::{Duration, SystemTime};
 use throughline_sample::wire::{
-    Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, Names,
+    Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, Names, RankGpu,
 };
 use throughline_store::{
     PlainRetention, Retention, TABLES, Writer, apply_retention, expire_jobs, pack_totals, release_claims,
@@ -119,7 +119,14 @@ fn node(job: u32, node: u32, now: i64) -> Batch {
         end: end(rank),
         ending: "clean".into(),
         host: name.clone(),
-        gpus: Some(Names { name: vec![format!("GPU-{node:08}-1234-5678-9abc-{:012}", rank % 4)] }),
+        gpus: vec![RankGpu {
+            gpu_uuid: format!("GPU-{node:08}-1234-5678-9abc-{:012}", rank % 4),
+            evidence: "driver".into(),
+            first_seen: start(rank),
+            ..RankGpu::default()
+        }],
+        gpu_evidence: "driver".into(),
+        visible_devices: None,
         hca_ports: Some(Names { name: vec![format!("mlx5_{}/1", rank % 2)] }),
         cpus: (rank % RANKS).to_string(),
         numa_nodes: vec![rank % RANKS / 16],

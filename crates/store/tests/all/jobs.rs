@@ -150,8 +150,14 @@ async fn a_rank_that_connects_anew_is_no_second_one() {
     }
     assert_eq!(bench.ranks().await, ["0@n1 0 - -"]);
     // What is known of its places stays, and grows.
-    let gpu = Some(Names { name: vec!["GPU-1".to_owned()] });
-    let placed = JobRank { gpus: gpu, cpus: "0-1".to_owned(), ..rank(0, "n1", 0, None) };
+    let on = RankGpu {
+        gpu_uuid: "GPU-1".into(),
+        evidence: "driver".into(),
+        first_seen: START,
+        ..Default::default()
+    };
+    let (gpus, gpu_evidence) = (vec![on], "driver".to_owned());
+    let placed = JobRank { gpus, gpu_evidence, cpus: "0-1".to_owned(), ..rank(0, "n1", 0, None) };
     bench.send(Batch { job_ranks: vec![placed], ..job("n1", 1, None) }).await;
     bench.send(Batch { job_ranks: vec![rank(0, "n1", 0, None)], ..job("n1", 2, None) }).await;
     let places = bench

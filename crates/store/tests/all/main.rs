@@ -24,6 +24,7 @@ mod long_jobs;
 mod minutes;
 mod node_rows;
 mod open_calls;
+mod rank_gpus;
 mod readers;
 mod row_rules;
 mod schema;

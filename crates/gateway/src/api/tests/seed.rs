@@ -240,6 +240,12 @@ pub fn run(run: &Run) -> Batch {
         seen: at(run.end.unwrap_or(run.start)),
         ..Job::default()
     };
+    let gpu = |uuid: &str, since: i64| RankGpu {
+        gpu_uuid: uuid.into(),
+        evidence: "driver".into(),
+        first_seen: since,
+        ..RankGpu::default()
+    };
     let rank = |rank: u32| JobRank {
         job_key: key(run.number),
         rank,
@@ -250,7 +256,9 @@ pub fn run(run: &Run) -> Batch {
         end,
         ending: if run.end.is_some() { "clean" } else { "" }.into(),
         host: run.hosts[rank as usize / 2].into(),
-        gpus: (rank == 0).then(|| Names { name: vec!["GPU-a".into()] }),
+        gpus: (rank == 0).then(|| gpu("GPU-a", at(run.start))).into_iter().collect(),
+        gpu_evidence: if rank == 0 { "driver".into() } else { String::new() },
+        visible_devices: None,
         hca_ports: Some(Names { name: vec!["mlx5_0/1".into()] }),
         cpus: if rank == 0 { "0-3".into() } else { String::new() },
         numa_nodes: vec![0],

@@ -1,0 +1,92 @@
+use super::*;
+
+const BUSY: Result<Vec<u32>, &str> = Err("no_permission");
+
+fn gpu(number: u32, processes: Result<Vec<u32>, &'static str>) -> NodeGpu {
+    let (gpu_uuid, nearest_distance) = (format!("GPU-{number}0"), "switch".to_owned());
+    NodeGpu { gpu_uuid, partition_uuid: String::new(), minor: Some(number), nearest_distance, processes }
+}
+
+fn part(number: u32, name: &str, processes: Vec<u32>) -> NodeGpu {
+    NodeGpu { partition_uuid: name.to_owned(), ..gpu(number, Ok(processes)) }
+}
+
+fn rank() -> JobRank {
+    JobRank { pid: 7, ..JobRank::default() }
+}
+
+/// GPU, partition, evidence, first and last time of each row.
+fn rows(record: &JobRank) -> Vec<String> {
+    let row = |gpu: &RankGpu| {
+        let RankGpu { gpu_uuid, partition_uuid, evidence, first_seen, last_seen, .. } = gpu;
+        format!("{gpu_uuid}{partition_uuid} {evidence} {first_seen} {last_seen}")
+    };
+    record.gpus.iter().map(row).collect()
+}
+
+#[test]
+fn a_gpu_is_used_from_the_first_look_to_the_last_and_may_be_used_again() {
+    let (mut usage, mut record) = (GpuUse::default(), rank());
+    let mut look = |time, on: &[u32]| {
+        let on = |number: u32| Ok(if on.contains(&number) { vec![7, 8] } else { vec![8] });
+        let changed = usage.note(&mut record, &Ok(vec![gpu(0, on(0)), gpu(1, on(1))]), time);
+        (changed, rows(&record))
+    };
+    assert_eq!(look(1, &[]), ((true, None), vec![]), "it is known that it uses none");
+    assert_eq!(look(2, &[]), ((false, None), vec![]));
+    assert_eq!(look(3, &[1]), ((true, None), vec!["GPU-10 driver 3 0".to_owned()]));
+    assert!(!look(4, &[1]).0.0, "time alone is no change");
+    assert_eq!(look(5, &[0]).1, ["GPU-10 driver 3 4", "GPU-00 driver 5 0"]);
+    assert_eq!(look(6, &[0, 1]).1, ["GPU-10 driver 3 0", "GPU-00 driver 5 0"]);
+    assert_eq!((record.gpu_evidence.as_str(), is_known(&record)), ("driver", true));
+    assert_eq!((record.gpus[0].minor, record.gpus[0].nearest_distance.as_str()), (Some(1), "switch"));
+}
+
+#[test]
+fn a_rank_on_a_partition_has_its_gpu_and_no_other_partition() {
+    let (mut usage, mut record) = (GpuUse::default(), rank());
+    let gpus = vec![gpu(0, Ok(vec![])), part(0, "MIG-a", vec![9]), part(0, "MIG-b", vec![7])];
+    usage.open_minors = Some(vec![0]);
+    assert_eq!(usage.note(&mut record, &Ok(gpus), 1), (true, None));
+    assert_eq!(rows(&record), ["GPU-00MIG-b driver 1 0", "GPU-00 device 1 0"]);
+}
+
+#[test]
+fn where_the_driver_lists_nothing_open_devices_are_the_evidence() {
+    let (mut usage, mut record) = (GpuUse::default(), rank());
+    let gpus = Ok(vec![gpu(0, BUSY), gpu(1, Ok(vec![7]))]);
+    assert_eq!(usage.note(&mut record, &gpus, 1), (true, Some("no_permission")));
+    assert_eq!(rows(&record), ["GPU-10 driver 1 0"], "what one GPU says is so, whatever another does not");
+    assert_eq!((record.gpu_evidence.as_str(), is_known(&record)), ("", false));
+    usage.open_minors = Some(vec![0, 5]);
+    usage.note(&mut record, &gpus, 2);
+    assert_eq!(record.gpu_evidence, "", "one device is of no known GPU");
+    usage.open_minors = Some(vec![]);
+    usage.note(&mut record, &gpus, 3);
+    assert_eq!(rows(&record)[1], "GPU-00 device 2 2");
+    assert_eq!(record.gpu_evidence, "device");
+    assert!(!is_known(&record), "it had one open");
+    let mut idle = rank();
+    usage.note(&mut idle, &Ok(vec![gpu(0, BUSY)]), 4);
+    assert!(is_known(&idle), "without an open device it uses none");
+    // A GPU that does not answer takes nothing back, and one that is gone does.
+    usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![])), gpu(1, BUSY)]), 5);
+    assert_eq!(rows(&record)[0], "GPU-10 driver 1 0");
+    assert_eq!(usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![]))]), 6), (true, None));
+    assert_eq!((rows(&record)[0].as_str(), record.gpu_evidence.as_str()), ("GPU-10 driver 1 5", "driver"));
+    assert_eq!(usage.note(&mut record, &Err("stopped"), 7), (false, Some("stopped")));
+}
+
+#[test]
+fn visible_devices_are_evidence_by_uuid_alone() {
+    let gpus = vec![gpu(0, Ok(vec![])), gpu(1, Ok(vec![])), part(1, "MIG-c0ffee", vec![])];
+    let named = |value: &str| visible(value, &gpus).into_iter().collect::<Vec<_>>().join(" ");
+    assert_eq!(named("GPU-1,MIG-c0"), "GPU-10 MIG-c0ffee");
+    assert_eq!(named(" GPU-00 , GPU-7, GPU-1"), "GPU-00", "the second one hides what follows");
+    for none in ["", "0,1", "-1", "NoDevFiles", "GPU-", "all"] {
+        assert_eq!(named(none), "", "{none}");
+    }
+    let mut record = JobRank { visible_devices: Some("GPU-10".to_owned()), ..rank() };
+    GpuUse::default().note(&mut record, &Ok(gpus), 1);
+    assert_eq!(rows(&record), ["GPU-10 visible 1 0"]);
+}
