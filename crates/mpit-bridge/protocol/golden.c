@@ -206,6 +206,20 @@ static int write_all(const char *folder) {
     tl_frame_begin(&frame, TL_ACCOUNT);
     tl_put_account(&frame, &account);
     good &= finish(folder, "account");
+
+    const uint32_t minors[] = {0, 3, 255};
+    tl_frame_begin(&frame, TL_DEVICES);
+    tl_field_u64(&frame, TL_DEVICES_TIME, 4950000000);
+    tl_field_u64(&frame, TL_DEVICES_BEFORE, 3950000000);
+    tl_field_text(&frame, TL_DEVICES_VISIBLE, "GPU-8932f937,3");
+    tl_field_u32s(&frame, TL_DEVICES_OPEN, minors, 3);
+    good &= finish(folder, "devices");
+
+    tl_frame_begin(&frame, TL_DEVICES);
+    tl_field_u64(&frame, TL_DEVICES_TIME, 4950000000);
+    tl_field_u64(&frame, TL_DEVICES_BEFORE, 4950000000);
+    tl_field_u32(&frame, TL_DEVICES_UNKNOWN, TL_DEVICES_TOO_MANY);
+    good &= finish(folder, "devices_unknown");
     return good;
 }
 

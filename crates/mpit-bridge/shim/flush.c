@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "flush.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +16,7 @@
 #include "bins.h"
 #include "channel.h"
 #include "clock.h"
+#include "devices.h"
 #include "environment.h"
 #include "frame.h"
 #include "identity.h"
@@ -51,8 +51,7 @@ enum {
     RETRY_FIRST_MS = 1000,
     RETRY_LAST_MS = 30000,
     PATHS_PUSHES = 10,        /* a program has many paths, each of them a row: reported this often, and at the end */
-    REFRESH_PUSHES = 60,      /* PVARs are repeated this often although they did not change */
-    STACK_BYTES = 256 * 1024
+    REFRESH_PUSHES = 60       /* PVARs are repeated this often although they did not change */
 };
 
 static pthread_t thread;
@@ -169,8 +168,11 @@ static void push(int last, int with_pvars) {
     tl_regions_look();
     if (report_names()) push_regions(last || regions_again || pushes % PATHS_PUSHES == 0);
     if (!last) tl_open_calls_push(&other, patience);
-    if (!tl_last_writing()) push_account();
-    if (!tl_last_writing()) tl_traffic_push(&other, report_names, patience);
+    if (!tl_last_writing()) {
+        push_account();
+        tl_traffic_push(&other, report_names, patience);
+        tl_devices_push(&other, pushes, last, patience);
+    }
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
         tl_pvars_choose(pvars);
@@ -347,22 +349,12 @@ static void *run(void *unused) {
     return NULL;
 }
 
-/* A thread's stack also holds the thread-local variables of the program and all its libraries, which may be
- * megabytes of Fortran THREADPRIVATE: glibc reports how much, by a function that other runtimes rely on as well. */
-static size_t stack_bytes(const pthread_attr_t *attributes) {
-    size_t (*least)(const pthread_attr_t *);
-    void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
-    if (!found) return STACK_BYTES;
-    memcpy(&least, &found, sizeof least);
-    return STACK_BYTES + least(attributes);
-}
-
 static int start_thread(void) {
     pthread_attr_t attributes;
     pthread_condattr_t clock;
     sigset_t all, before;
     if (pthread_attr_init(&attributes) != 0) return 0;
-    pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
+    pthread_attr_setstacksize(&attributes, tl_stack_bytes(&attributes));
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&wake, &clock);

@@ -83,6 +83,16 @@ void tl_field_text(struct tl_frame *frame, uint16_t tag, const char *text) {
     tl_field(frame, tag, text, strlen(text));
 }
 
+void tl_field_u32s(struct tl_frame *frame, uint16_t tag, const uint32_t *values, size_t count) {
+    uint8_t little[64 * 4];
+    if (count > sizeof little / 4) {
+        frame->overflow = 1;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) put_little(little + 4 * i, values[i], 4);
+    tl_field(frame, tag, little, 4 * count);
+}
+
 size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic) {
     tl_put_u64(frame, (uint64_t)end_monotonic);
     size_t count_at = frame->length;

@@ -48,7 +48,8 @@ enum tl_frame_type {
     TL_PATHS = 19,
     TL_BYPASS = 20,
     TL_ACCOUNT = 21,
-    TL_OPEN = 22 /* 14 is no more */
+    TL_OPEN = 22, /* 14 is no more */
+    TL_DEVICES = 23
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -91,6 +92,15 @@ enum tl_status_field {
     TL_STATUS_REQUESTS_UNTRACKED = 48,
     TL_STATUS_BINS_MERGED = 49
 };
+/* Fields of DEVICES. */
+enum tl_devices_field {
+    TL_DEVICES_TIME = 1,    /* i64, CLOCK_MONOTONIC nanoseconds of the look */
+    TL_DEVICES_BEFORE = 2,  /* i64, of the look before; of the first one the same */
+    TL_DEVICES_OPEN = 3,    /* u32s: N of each /dev/nvidiaN that is open */
+    TL_DEVICES_VISIBLE = 4, /* text, CUDA_VISIBLE_DEVICES */
+    TL_DEVICES_UNKNOWN = 5  /* u32, in place of the list */
+};
+enum tl_devices_unknown { TL_DEVICES_UNREADABLE = 1, TL_DEVICES_TOO_MANY = 2 };
 /* Fields of BYPASS, which is sent in the place of HELLO, or before it. */
 enum tl_bypass_field {
     TL_BYPASS_HOW = 1,    /* u32 */
@@ -117,6 +127,7 @@ void tl_field(struct tl_frame *frame, uint16_t tag, const void *data, size_t len
 void tl_field_u32(struct tl_frame *frame, uint16_t tag, uint32_t value);
 void tl_field_u64(struct tl_frame *frame, uint16_t tag, uint64_t value);
 void tl_field_text(struct tl_frame *frame, uint16_t tag, const char *text);
+void tl_field_u32s(struct tl_frame *frame, uint16_t tag, const uint32_t *values, size_t count); /* at most 64 */
 
 /* Bin of an OPS frame: its end and the number of cells, patched when they are known. */
 size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic);

@@ -14,6 +14,7 @@
 #include "channel.h"
 #include "clock.h"
 #include "comms.h"
+#include "devices.h"
 #include "environment.h"
 #include "finalize_hook.h"
 #include "flush.h"
@@ -168,6 +169,7 @@ static void start(const tl_handle *session) {
     tl_nvtx_offer();
     tl_program_tool_look();
     if (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0) return;
+    tl_devices_configure();
     if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) {
         tl_debug("no thread: recording nothing");
         tl_pvars_stop();

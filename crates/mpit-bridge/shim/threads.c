@@ -3,7 +3,9 @@
  * thread, and reused after the thread ended; they are never freed, so that the flush thread needs no lock.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
+#include <string.h>
 
 #include "algorithms.h"
 #include "cells.h"
@@ -143,4 +145,15 @@ struct tl_peer *tl_peers_create(struct tl_thread *self, int slot) {
     struct tl_peer *memory = tl_memory((size_t)tl_world_size * sizeof *memory);
     if (memory) __atomic_store_n(&self->peers[slot], memory, __ATOMIC_RELEASE);
     return memory;
+}
+
+/* A thread's stack also holds the thread-local variables of the program and all its libraries, which may be
+ * megabytes of Fortran THREADPRIVATE: glibc reports how much, by a function that other runtimes rely on as well. */
+size_t tl_stack_bytes(const pthread_attr_t *attributes) {
+    enum { OWN_BYTES = 256 * 1024 };
+    size_t (*least)(const pthread_attr_t *);
+    void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+    if (!found) return OWN_BYTES;
+    memcpy(&least, &found, sizeof least);
+    return OWN_BYTES + least(attributes);
 }

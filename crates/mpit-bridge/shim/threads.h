@@ -2,6 +2,7 @@
 #ifndef THROUGHLINE_THREADS_H
 #define THROUGHLINE_THREADS_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -159,6 +160,8 @@ static inline struct tl_thread *tl_thread_attached(void) {
 void tl_recording_stop(void);
 struct tl_thread *tl_threads(void);
 uint64_t tl_threads_refused(void);
+/* How much the stack of a thread of the shim takes. */
+size_t tl_stack_bytes(const pthread_attr_t *attributes);
 /* What is to be closed of a thread that ends, by that thread. */
 void tl_threads_when_left(void (*close)(struct tl_thread *thread));
 /* The row of an operation in a table; made where there is none yet. NULL without memory, which is counted. */

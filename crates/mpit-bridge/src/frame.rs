@@ -8,6 +8,7 @@ mod algorithm_source;
 pub use algorithm_source::AlgorithmSource;
 
 use crate::account_frame::{self, Account};
+use crate::devices_frame::{self, Devices};
 use crate::open_frame::{self, OpenCalls};
 use crate::status::Malformed;
 use crate::trace;
@@ -49,6 +50,7 @@ const CLOCK: u16 = 17;
 const SAMPLES: u16 = 18;
 const PATHS: u16 = 19;
 const ACCOUNT: u16 = 21;
+const DEVICES: u16 = 23;
 
 /// Flag of a cell: something that it began has completed later.
 const CELL_HAS_WAIT: u16 = 1;
@@ -211,6 +213,8 @@ pub enum Frame<'a> {
     Open(i64, OpenCalls),
     /// Where the time of the thread went that called `MPI_Init`.
     Account(Account),
+    /// Device files of GPUs that the rank has open.
+    Devices(Devices),
     /// Trace mode: calls and messages.
     Trace(trace::Trace),
     /// Trace mode: comparisons of the clock with rank 0's.
@@ -269,6 +273,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         }
         OPEN => Frame::Open(reader.i64()?, open_frame::open_calls(reader.0)?),
         ACCOUNT => Frame::Account(account_frame::account(reader.0)?),
+        DEVICES => Frame::Devices(devices_frame::devices(&reader.fields()?)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.

@@ -3,9 +3,10 @@
 //! Pure: times come from the caller, records go back to it. A rank that connects anew is the one that was here.
 
 use crate::cpus::Topology;
+use crate::devices_frame::Devices;
 use crate::identity::Identity;
 use crate::member::{Member, RankKey};
-use crate::rank_gpus::{self, GpuUse, Look};
+use crate::rank_gpus::{self, GpuUse, Look, NodeGpu};
 use crate::saved::{Saved, SavedRank};
 use crate::scheduling::Target;
 use crate::shim_status::ShimStatus;
@@ -21,6 +22,8 @@ pub(crate) struct Jobs {
     jobs: HashMap<String, JobHere>,
     /// Whether what has to survive a restart is another than when it was last saved.
     changed: bool,
+    /// The node's GPUs as the last look found them; none before it.
+    gpus: Vec<NodeGpu>,
 }
 
 #[derive(Debug)]
@@ -174,9 +177,20 @@ impl Jobs {
         self.jobs.values().flat_map(|job| job.ranks.keys().map(|key| key.pid)).collect()
     }
 
+    /// A rank says which device files it has open; gives its record, if more is known now.
+    pub fn devices(&mut self, job_key: &str, key: &RankKey, devices: Devices) -> Option<JobRank> {
+        let rank = self.jobs.get_mut(job_key)?.ranks.get_mut(key)?;
+        let is_changed = rank.gpu_use.report(&mut rank.record, devices, &self.gpus);
+        self.changed |= is_changed;
+        is_changed.then(|| rank.record.clone())
+    }
+
     /// Notes where processes compute. What was used once stays; gives the ranks with more known now.
     pub fn place(&mut self, look: &Look, topology: &Topology) -> Vec<JobRank> {
         let mut reported = Vec::new();
+        if let Ok(gpus) = &look.gpus {
+            self.gpus.clone_from(gpus);
+        }
         for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
             if !look.ranks.contains(&key.pid) {
                 continue;

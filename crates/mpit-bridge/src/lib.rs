@@ -8,6 +8,7 @@ mod accounts;
 mod bypass;
 mod config;
 mod cpus;
+mod devices_frame;
 pub mod exec;
 pub mod frame;
 mod hello;

@@ -3,6 +3,7 @@
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
 use crate::account_frame::Account;
+use crate::devices_frame::Devices;
 use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
@@ -65,6 +66,7 @@ pub(crate) struct Rank {
     open_calls: OpenCalls,
     /// Of the frame taken last, until somebody takes it.
     account: Option<Box<Account>>,
+    devices: Option<Box<Devices>>,
     window: Window,
     counters: Arc<Counters>,
     user: Arc<User>,
@@ -128,6 +130,7 @@ impl Rank {
             traffic: None,
             open_calls: OpenCalls::default(),
             account: None,
+            devices: None,
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
             counters,
             user,
@@ -147,6 +150,11 @@ impl Rank {
     /// Where its time went, if the last frame said so.
     pub(crate) fn take_account(&mut self) -> Option<Account> {
         self.account.take().map(|account| *account)
+    }
+
+    /// The device files that it has open, if the last frame said so; times are UTC.
+    pub(crate) fn take_devices(&mut self) -> Option<Devices> {
+        self.devices.take().map(|devices| *devices)
     }
 
     pub(crate) fn number(&self) -> u32 {
@@ -194,6 +202,12 @@ impl Rank {
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Samples(all) => self.traffic = Some(self.samples(&all)?),
             Frame::Account(account) => self.account = Some(Box::new(account.shifted(self.behind))),
+            Frame::Devices(all) => {
+                let (time, before) = (times.utc(all.time), times.utc(all.before));
+                if self.is_admitted(time, &times) && self.is_admitted(before, &times) {
+                    self.devices = Some(Box::new(Devices { time, before, ..all }));
+                }
+            }
             Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),

@@ -4,6 +4,7 @@
 //! so does CUDA_VISIBLE_DEVICES, where that names GPUs by UUID. Its numbers are no evidence: in a job that is confined to some
 //! devices they count these, in another one all of the node.
 
+use crate::devices_frame::Devices;
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_sample::wire::{JobRank, RankGpu};
 
@@ -11,9 +12,9 @@ use throughline_sample::wire::{JobRank, RankGpu};
 const ROWS_MAX: usize = 192;
 
 /// The driver lists the rank's process on the GPU.
-pub(crate) const DRIVER: &str = "driver";
+const DRIVER: &str = "driver";
 /// The rank has the GPU's device file open.
-pub(crate) const DEVICE: &str = "device";
+const DEVICE: &str = "device";
 /// CUDA_VISIBLE_DEVICES of the rank names the GPU.
 const VISIBLE: &str = "visible";
 
@@ -51,9 +52,9 @@ type Says<'a> = &'a dyn Fn(&NodeGpu) -> Option<bool>;
 /// What is known of a rank beside its record.
 #[derive(Debug, Default)]
 pub(crate) struct GpuUse {
-    /// N of each `/dev/nvidiaN` that the rank has open, as it reported last.
-    pub open_minors: Option<Vec<u32>>,
-    /// When it was looked at last.
+    /// What the rank reported last of its device files.
+    reported: Devices,
+    /// When the driver's list was read last.
     looked_at: i64,
 }
 
@@ -74,31 +75,45 @@ impl GpuUse {
         let listed = |gpu: &NodeGpu| gpu.processes.as_ref().ok().map(|all| all.contains(&pid));
         let mut changed = by(&mut record.gpus, DRIVER, gpus, (time, before), &listed);
         let unlisted = gpus.iter().find_map(|gpu| gpu.processes.as_ref().err().copied());
-        if let Some(open) = &self.open_minors {
+        if unlisted.is_none() && record.gpu_evidence != DRIVER {
+            DRIVER.clone_into(&mut record.gpu_evidence);
+            changed = true;
+        }
+        changed |= self.note_devices(record, gpus);
+        (changed, unlisted)
+    }
+
+    /// Takes the rank's own report of its device files. Whether its record is another than before.
+    pub fn report(&mut self, record: &mut JobRank, reported: Devices, gpus: &[NodeGpu]) -> bool {
+        let is_set = record.visible_devices != reported.visible;
+        record.visible_devices.clone_from(&reported.visible);
+        self.reported = reported;
+        // Before the first look it is not known which GPU a device file is.
+        self.note_devices(record, gpus) | is_set
+    }
+
+    /// What the rank itself says: which device files it has open, and what its environment names.
+    fn note_devices(&self, record: &mut JobRank, gpus: &[NodeGpu]) -> bool {
+        let Devices { time, before, open, .. } = &self.reported;
+        if gpus.is_empty() || *time == 0 {
+            return false;
+        }
+        let mut changed = false;
+        if let Some(open) = open {
             let is_open = |gpu: &NodeGpu| {
                 let minor = gpu.minor.filter(|_| gpu.partition_uuid.is_empty())?;
                 Some(open.contains(&minor))
             };
-            changed |= by(&mut record.gpus, DEVICE, gpus, (time, before), &is_open);
+            changed |= by(&mut record.gpus, DEVICE, gpus, (*time, *before), &is_open);
+            let is_known = |minor: &u32| gpus.iter().any(|gpu| gpu.minor == Some(*minor));
+            if record.gpu_evidence.is_empty() && open.iter().all(is_known) {
+                DEVICE.clone_into(&mut record.gpu_evidence);
+                changed = true;
+            }
         }
         let named = record.visible_devices.as_deref().map(|value| visible(value, gpus)).unwrap_or_default();
         let is_named = |gpu: &NodeGpu| Some(named.contains(&uuid(gpu)));
-        changed |= by(&mut record.gpus, VISIBLE, gpus, (time, before), &is_named);
-        let evidence = if unlisted.is_none() { DRIVER } else { self.open_evidence(gpus) };
-        if record.gpu_evidence != DRIVER && record.gpu_evidence != evidence && !evidence.is_empty() {
-            evidence.clone_into(&mut record.gpu_evidence);
-            changed = true;
-        }
-        (changed, unlisted)
-    }
-
-    /// `device` where it is known which GPU each open device file is.
-    fn open_evidence(&self, gpus: &[NodeGpu]) -> &'static str {
-        let is_known = |minor: &u32| gpus.iter().any(|gpu| gpu.minor == Some(*minor));
-        match &self.open_minors {
-            Some(open) if open.iter().all(is_known) => DEVICE,
-            _ => "",
-        }
+        changed | by(&mut record.gpus, VISIBLE, gpus, (record.start, record.start), &is_named)
     }
 }
 

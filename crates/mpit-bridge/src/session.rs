@@ -356,6 +356,11 @@ impl Session {
                     *cost = report.len().max(*cost);
                     self.shared.traffic().take(rank.job_key(), rank.id(), report);
                 }
+                let devices = rank.take_devices();
+                if let Some((devices, key)) = devices.zip(self.key.as_ref()) {
+                    let of_rank = self.shared.jobs().devices(rank.job_key(), key, devices);
+                    batch.job_ranks.extend(of_rank);
+                }
                 let left_out = self.shared.traces.take(self.user.uid, &mut batch, Instant::now());
                 if left_out > 0 {
                     self.user.exceeds(Quota::Traces, left_out);

@@ -15,6 +15,10 @@ fn rank() -> JobRank {
     JobRank { pid: 7, ..JobRank::default() }
 }
 
+fn open(time: i64, minors: &[u32]) -> Devices {
+    Devices { time, before: time - 1, open: Some(minors.to_vec()), visible: None }
+}
+
 /// GPU, partition, evidence, first and last time of each row.
 fn rows(record: &JobRank) -> Vec<String> {
     let row = |gpu: &RankGpu| {
@@ -46,9 +50,9 @@ fn a_gpu_is_used_from_the_first_look_to_the_last_and_may_be_used_again() {
 fn a_rank_on_a_partition_has_its_gpu_and_no_other_partition() {
     let (mut usage, mut record) = (GpuUse::default(), rank());
     let gpus = vec![gpu(0, Ok(vec![])), part(0, "MIG-a", vec![9]), part(0, "MIG-b", vec![7])];
-    usage.open_minors = Some(vec![0]);
-    assert_eq!(usage.note(&mut record, &Ok(gpus), 1), (true, None));
-    assert_eq!(rows(&record), ["GPU-00MIG-b driver 1 0", "GPU-00 device 1 0"]);
+    assert!(!usage.report(&mut record, open(5, &[0]), &[]), "nobody has looked yet");
+    assert_eq!(usage.note(&mut record, &Ok(gpus), 6), (true, None));
+    assert_eq!(rows(&record), ["GPU-00MIG-b driver 6 0", "GPU-00 device 5 0"]);
 }
 
 #[test]
@@ -58,16 +62,16 @@ fn where_the_driver_lists_nothing_open_devices_are_the_evidence() {
     assert_eq!(usage.note(&mut record, &gpus, 1), (true, Some("no_permission")));
     assert_eq!(rows(&record), ["GPU-10 driver 1 0"], "what one GPU says is so, whatever another does not");
     assert_eq!((record.gpu_evidence.as_str(), is_known(&record)), ("", false));
-    usage.open_minors = Some(vec![0, 5]);
-    usage.note(&mut record, &gpus, 2);
+    let here = gpus.clone().unwrap();
+    assert!(usage.report(&mut record, open(3, &[0, 5]), &here));
     assert_eq!(record.gpu_evidence, "", "one device is of no known GPU");
-    usage.open_minors = Some(vec![]);
-    usage.note(&mut record, &gpus, 3);
-    assert_eq!(rows(&record)[1], "GPU-00 device 2 2");
+    assert!(usage.report(&mut record, open(9, &[]), &here));
+    assert!(!usage.report(&mut record, Devices { open: None, ..open(10, &[]) }, &here), "it could not look");
+    assert_eq!(rows(&record)[1], "GPU-00 device 3 8");
     assert_eq!(record.gpu_evidence, "device");
     assert!(!is_known(&record), "it had one open");
     let mut idle = rank();
-    usage.note(&mut idle, &Ok(vec![gpu(0, BUSY)]), 4);
+    assert!(GpuUse::default().report(&mut idle, open(4, &[]), &here));
     assert!(is_known(&idle), "without an open device it uses none");
     // A GPU that does not answer takes nothing back, and one that is gone does.
     usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![])), gpu(1, BUSY)]), 5);
@@ -86,7 +90,9 @@ fn visible_devices_are_evidence_by_uuid_alone() {
     for none in ["", "0,1", "-1", "NoDevFiles", "GPU-", "all"] {
         assert_eq!(named(none), "", "{none}");
     }
-    let mut record = JobRank { visible_devices: Some("GPU-10".to_owned()), ..rank() };
-    GpuUse::default().note(&mut record, &Ok(gpus), 1);
-    assert_eq!(rows(&record), ["GPU-10 visible 1 0"]);
+    let mut record = JobRank { start: 2, ..rank() };
+    let said = Devices { open: None, visible: Some("GPU-10".to_owned()), ..open(5, &[]) };
+    assert!(GpuUse::default().report(&mut record, said, &gpus));
+    assert_eq!((rows(&record), record.gpu_evidence.as_str()), (vec!["GPU-10 visible 2 0".to_owned()], ""));
+    assert_eq!(record.visible_devices.as_deref(), Some("GPU-10"));
 }

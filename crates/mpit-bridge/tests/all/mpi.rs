@@ -4,6 +4,7 @@ mod algorithms;
 mod arguments;
 mod beside;
 mod bins;
+mod devices;
 mod exact;
 mod exec;
 mod faults;

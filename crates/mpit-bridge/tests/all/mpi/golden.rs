@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 19] = [
+const FRAMES: [&str; 21] = [
     "hello",
     "ops",
     "peers",
@@ -24,6 +24,8 @@ const FRAMES: [&str; 19] = [
     "samples",
     "ops_least",
     "account",
+    "devices",
+    "devices_unknown",
 ];
 
 #[test]
