@@ -1,6 +1,6 @@
 #!/bin/sh
 # GPU readings against the NVML test double: what one poll costs in time, instructions of our own code and allocations,
-# what the agent costs, how long a sampler takes to start. Each figure stands against its goal; status 2 where one is
+# what the agent costs, how long a sampler takes to start, what looking for users' profilers costs and how soon one has the GPUs. Each figure stands against its goal; status 2 where one is
 # missed. Needs valgrind for the instructions, and an idle machine for the times. Options: --seconds N (of the agent, 60).
 set -eu
 cd "$(dirname "$0")/.."
@@ -65,4 +65,6 @@ echo "== start"
 target/release/bench-gpu start || missed $?
 echo "== agent"
 target/release/bench-gpu agent --seconds "$seconds" || missed $?
+echo "== users' profilers"
+target/release/bench-gpu profilers --seconds "$seconds" || missed $?
 exit "$status"

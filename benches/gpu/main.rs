@@ -5,6 +5,8 @@
 //! own; what a poll costs on real hardware is measured by `hardware/gpu.sh`.
 #![allow(clippy::cast_precision_loss)] // figures for people
 
+mod profilers;
+
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::io::{BufRead, BufReader, Read};
@@ -52,10 +54,26 @@ enum What {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Processor time of looking for users' profilers, and how soon one gets the GPUs
+    Profilers {
+        /// Seconds measured
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+        /// Other processes that sleep
+        #[arg(long, default_value_t = 0)]
+        others: u32,
+    },
+    /// A process that grows and shrinks until its standard input ends
+    #[command(hide = true)]
+    Grow,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
+    if let What::Grow = options.what {
+        profilers::grow();
+        return Ok(ExitCode::SUCCESS);
+    }
     let library = options.programs.join("lib/throughline/libnvidia-ml.so.1");
     ensure!(library.is_file(), "{} is not there: make build", library.display());
     let library = library.canonicalize()?;
@@ -66,6 +84,11 @@ fn main() -> anyhow::Result<ExitCode> {
         What::Agent { seconds } => {
             agent(&options.programs, &library, &scenario, Duration::from_secs(seconds))?
         }
+        What::Profilers { seconds, others } => {
+            let cheap = profilers::cost(Duration::from_secs(seconds), others)?;
+            profilers::reaction(&options.programs, &library)? && cheap
+        }
+        What::Grow => true,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }

@@ -17,6 +17,7 @@ mod node;
 mod once;
 mod placement;
 mod privileges;
+mod profilers;
 mod recorder;
 mod run;
 mod sample_json;

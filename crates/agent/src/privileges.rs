@@ -102,7 +102,7 @@ impl HiddenProcesses {
     }
 
     /// By trying it, as a mount's group (`gid=`) may see what others don't: the first process is always there.
-    fn is_so(&self) -> bool {
+    pub fn is_so(&self) -> bool {
         let reads = |process: &str| std::fs::read(self.proc.join(process).join("stat")).is_ok();
         !self.is_capable && reads("self") && !reads("1")
     }

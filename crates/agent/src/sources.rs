@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Labels, Page, SelfMetrics};
 use throughline_gpu::{GpuListing, Vendor};
+use throughline_host::Roots;
 use throughline_mpit_bridge::{JobEdge, Look};
 use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event, RowRules};
@@ -174,6 +175,11 @@ pub fn row_rules(config: &Config) -> BTreeMap<&'static str, RowRules> {
         (sysfs::NAME, config.sysfs.interval_seconds),
     ];
     intervals.map(|(source, interval)| (source, RowRules::unthinned(interval.duration()))).into()
+}
+
+/// Where processes are looked up: control groups lie in sysfs.
+fn roots(config: &Config) -> Roots {
+    Roots { proc: config.proc.root.clone(), cgroup: config.sysfs.root.join("fs/cgroup") }
 }
 
 /// Turns `CLOCK_MONOTONIC`, in which samplers and ranks report times, into the agent's UTC.

@@ -8,7 +8,7 @@
 //!
 //! PM Sampling (Turing and later) takes a GPU's performance monitor for itself: Nsight, DCGM's profiling and CUPTI
 //! exclude one another. So this source is off unless a site switches it on, and gives way: to error 26 (busy), to
-//! `throughline-agent gpu pause`, and to a file in its folder of leases. It has no values of single links. The Metric API
+//! `throughline-agent gpu pause`, to a file in its folder of leases, and to whom [`Profiling`] names. It has no values of single links. The Metric API
 //! (Pascal and Volta, CUDA 12) has them, and needs a context on each GPU.
 
 pub mod api;
@@ -19,9 +19,11 @@ pub mod metrics;
 pub mod pm;
 
 mod lease;
+mod profiling;
 mod sampler;
 mod source;
 
 pub use lease::Leases;
+pub use profiling::Profiling;
 pub use sampler::{CHIPS_SUBCOMMAND, CUPTI_SUBCOMMAND, CuptiSamplerOptions, chips_main, cupti_sampler_main};
 pub use source::{CuptiConfig, CuptiSource};

@@ -193,7 +193,7 @@ pub struct SourceStatus {
     pub starts: u64,
     /// How samplers ended, by reason. Giving way is none.
     pub ends: BTreeMap<End, u64>,
-    /// Times that it gave way to a pause or a lease.
+    /// Times that it gave way to a pause, a lease or a profiler.
     pub gave_way: u64,
     /// Samplers in a row that ended without a reading; 0 while one reads.
     pub fruitless: u32,

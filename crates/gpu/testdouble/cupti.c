@@ -6,6 +6,7 @@
  * for PCIe those of `pcie`; so that a number of samples has an exact number of bytes. The first one holds no number. */
 #define _GNU_SOURCE
 #include "cupti.h"
+#include "monitors.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -292,6 +293,13 @@ static int monitor_index(const void *object)
 	return -1;
 }
 
+/* Takes it, where processes share it. */
+static bool monitor_is_free(int place)
+{
+	const char *folder = scenario_now()->monitors;
+	return !*folder || monitor_take(folder, place);
+}
+
 EXPORT unsigned cuptiPmSamplingEnable(struct enable *p);
 unsigned cuptiPmSamplingEnable(struct enable *p)
 {
@@ -303,8 +311,8 @@ unsigned cuptiPmSamplingEnable(struct enable *p)
 	unsigned code = scenario_absent(place, 0, FIELD_ENABLE);
 	if (code == OK)
 		code = scenario_failure("pm_enable");
-	if (code == OK && monitors[place].enabled)
-		code = HARDWARE_BUSY;
+	if (code == OK)
+		code = monitors[place].enabled || !monitor_is_free(place) ? HARDWARE_BUSY : OK;
 	if (code != OK)
 		return code;
 	memset(&monitors[place], 0, sizeof monitors[place]);
@@ -389,6 +397,7 @@ unsigned cuptiPmSamplingDisable(struct of_object *p)
 	if (!fits(p->size, SIZE_TO(of_object, object)) || i < 0 || monitors[i].started)
 		return INVALID_OPERATION;
 	monitors[i].enabled = false;
+	monitor_give(i);
 	return OK;
 }
 

@@ -86,6 +86,7 @@ struct scenario {
 	struct xid xids[MAX_FAULTS];
 	unsigned xid_count;
 	char print[64];
+	char monitors[4096]; /* a folder, or empty: each process has them for itself */
 	int64_t crash_after, hang_after; /* -1: never */
 };
 

@@ -48,6 +48,8 @@
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS [WHOSE] | hang POLLS [WHOSE]   abort, or never return, in the reading after POLLS ones (of GPU 0);
  *                                     WHOSE: only in this library: nvml, cupti, dcgm, amd_smi, level_zero
+ *   monitors FOLDER                   processes share the performance monitors, by locks in FOLDER: the second who enables PM Sampling
+ *                                     of a GPU gets 26; without it each process has them for itself
  *   print WORD                        nvmlInit_v2 prints WORD on standard output, as libraries should not
  *   include FILE                      read FILE here, relative to this one; a missing FILE is no error
  *

@@ -365,6 +365,8 @@ static void read_single(const char *kind, char *rest, const char *path, void (*i
 		scenario.cupti = (unsigned)number(value);
 	else if (is(kind, "print"))
 		copy(scenario.print, sizeof scenario.print, value);
+	else if (is(kind, "monitors"))
+		copy(scenario.monitors, sizeof scenario.monitors, value);
 	else if (is(kind, "crash"))
 		scenario.crash_after = mine ? (int64_t)number(value) : scenario.crash_after;
 	else if (is(kind, "hang"))

@@ -2,6 +2,7 @@
 
 use super::read::{Readings, why};
 use crate::config::{Config, Places as Folders};
+use crate::profilers;
 use crate::sources::gpu_sources;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -83,6 +84,9 @@ pub async fn run(config: &Config, folders: &Folders, as_json: bool) -> anyhow::R
     }
     findings.push(profiling(&config.proc.root));
     findings.push(cupti(config));
+    if config.cupti.enabled {
+        findings.push(profilers_seen(&config.proc.root));
+    }
     findings.extend(others(config));
     if is_running(&config.proc.root, "nv-hostengine") {
         let text = "nv-hostengine runs: where it profiles, it holds the performance monitor";
@@ -182,6 +186,23 @@ fn cupti(config: &Config) -> Finding {
             let text = format!("no {} in the usual folders, switched off", wanted.display());
             finding("CUPTI", "cupti", Grade::Absent, text)
         }
+    }
+}
+
+/// Whether the agent would notice users' profilers, to which CUPTI's source gives way. By this process's permissions.
+fn profilers_seen(proc: &Path) -> Finding {
+    let what = "users' profilers";
+    match profilers::once(proc) {
+        Ok((look, gaps)) if gaps.is_empty() => {
+            let now = look.profilers.first().map_or_else(
+                || "none now".to_owned(),
+                |first| format!("process {} ({}) now", first.pid, first.command),
+            );
+            let text = format!("noticed in each of {} processes; {now}", look.processes);
+            finding(what, "cupti", Grade::Good, text)
+        }
+        Ok((_, gaps)) => finding(what, "cupti", Grade::Bad, gaps.join("; ")),
+        Err(error) => finding(what, "cupti", Grade::Bad, format!("the processes can't be listed: {error}")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! MPI ranks: starts the receiver of crate `mpit-bridge` and translates its status.
 
-use super::{Health, Source, Start, Status};
-use crate::config::{Config as AgentConfig, Mpi, Trace};
+use super::{Health, Source, Start, Status, roots};
+use crate::config::{Mpi, Trace};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -47,11 +47,6 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
     mark_wire(&start.places.mpi_socket, settings.wire);
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
-}
-
-/// Control groups lie in sysfs.
-fn roots(config: &AgentConfig) -> Roots {
-    Roots { proc: config.proc.root.clone(), cgroup: config.sysfs.root.join("fs/cgroup") }
 }
 
 /// What control groups say about a rank's job, and slurm.conf about the node's cluster.

@@ -105,10 +105,25 @@ impl Node {
         self.with_gpus(scenario).with_variable("THROUGHLINE_NVML_SCENARIO", copy.to_str().unwrap())
     }
 
+    /// Gives it a `/proc` of its own, whose processes are those that [`Node::show`] shows: on the real one a profiler of
+    /// another test would have its agent give way.
+    pub fn with_own_processes(self) -> Self {
+        let proc = self.path().join("proc");
+        std::fs::create_dir_all(proc.join("2")).unwrap();
+        std::fs::write(proc.join("2/comm"), "kthreadd\n").unwrap();
+        self.with("PROC__ROOT", proc.to_str().unwrap())
+    }
+
+    /// Shows a process in its own `/proc`.
+    pub fn show(&self, pid: u32) {
+        std::os::unix::fs::symlink(format!("/proc/{pid}"), self.path().join("proc").join(pid.to_string()))
+            .unwrap();
+    }
+
     /// Has it read its GPUs by every library there is a double of, each at this interval.
     pub fn with_every_gpu_library(self, interval_seconds: &str) -> Self {
         let doubles = nvml_double().parent().unwrap();
-        let mut node = self.with("NVML__INTERVAL_SECONDS", interval_seconds);
+        let mut node = self.with_own_processes().with("NVML__INTERVAL_SECONDS", interval_seconds);
         for (section, library) in [
             ("DCGM", "libdcgm.so.4"),
             ("AMD_SMI", "libamd_smi.so"),

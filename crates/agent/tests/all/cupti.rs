@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A node whose GPUs CUPTI alone shows.
-fn node(scenario: &str, library: &str) -> Node {
+pub fn node(scenario: &str, library: &str) -> Node {
     let doubles = nvml_double().parent().unwrap().to_owned();
     let scenario =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../gpu/scenarios/{scenario}.scenario"));
     Node::bare()
+        .with_own_processes()
         .with("MPI__ENABLED", "false")
         .with("CUPTI__ENABLED", "true")
         .with("CUPTI__CUDA", doubles.join("libcuda.so.1").to_str().unwrap())
@@ -103,7 +104,7 @@ fn a_jobs_prolog_takes_the_gpus_and_its_epilog_gives_them_back() {
 }
 
 /// Kinds and texts of the events of CUPTI's source as a whole that the agent has sent.
-fn events(node: &Node) -> Vec<(String, String)> {
+pub fn events(node: &Node) -> Vec<(String, String)> {
     let batches = node.spooled();
     let events = batches.into_iter().flat_map(|batch| batch.events);
     let of_cupti = events.filter(|event| event.source == "cupti" && event.kind.starts_with("source."));
@@ -111,13 +112,13 @@ fn events(node: &Node) -> Vec<(String, String)> {
 }
 
 /// What the page has of the monitors.
-fn has_sums(agent: &Agent) -> bool {
+pub fn has_sums(agent: &Agent) -> bool {
     agent.metrics().lines().any(|line| line.starts_with("throughline_gpu_pm_"))
 }
 
-const RUNNING: &str = "throughline_source_info{source=\"cupti\",state=\"running\"} 1";
-const SUMS: &str = "throughline_gpu_pm_nvlink_transmit_bytes_total";
-const UP: &str = "throughline_source_up{source=\"cupti\"} 1";
+pub const RUNNING: &str = "throughline_source_info{source=\"cupti\",state=\"running\"} 1";
+pub const SUMS: &str = "throughline_gpu_pm_nvlink_transmit_bytes_total";
+pub const UP: &str = "throughline_source_up{source=\"cupti\"} 1";
 
 #[test]
 fn a_pause_takes_the_series_away_and_is_one_event_at_each_end() {

@@ -11,6 +11,7 @@ mod hardware_script;
 mod mpi;
 mod mpi_faults;
 mod node;
+mod profilers;
 mod ranks;
 mod recorder;
 mod start;

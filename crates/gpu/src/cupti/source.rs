@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::code::HARDWARE_BUSY;
 use super::convert::{CuptiConverter, GPU_BUSY, GPU_SAMPLED, SOURCE};
 use super::lease::Leases;
+use super::profiling::Profiling;
 use super::sampler::{CUPTI_SUBCOMMAND, CuptiSamplerOptions, QUIT};
 use crate::cupti_frame::{CuptiHello, CuptiPoll};
 use crate::frame::Body;
@@ -35,6 +36,8 @@ pub struct CuptiConfig {
     pub user: Option<(u32, u32)>,
     /// Where jobs take the GPUs for their own profilers.
     pub leases: Leases,
+    /// Who profiles without one.
+    pub profiling: Profiling,
     /// How long the sampler may be silent, and when the next one is started.
     pub pace: Pace,
     /// The program that runs [`cupti_sampler_main`](super::cupti_sampler_main).
@@ -53,6 +56,7 @@ impl Default for CuptiConfig {
                 folder: PathBuf::from("/run/throughline/gpu-leases"),
                 longest: Duration::from_secs(24 * 3600),
             },
+            profiling: Profiling::default(),
             // CUDA's driver and the buffers of eight GPUs.
             pace: Pace { memory_bytes_max: 512 << 20, ..Pace::default() },
             program: PathBuf::from("/proc/self/exe"),
@@ -170,10 +174,12 @@ impl Kind for Monitors {
                 "`throughline-agent gpu pause` has the GPUs for a profiler; `gpu resume` ends it".to_owned();
             return Some(Interruption { state, reason, until: Some(after(left)) });
         }
-        let lease = self.config.leases.taken()?;
-        let (folder, name) = (self.config.leases.folder.display(), lease.name);
-        let reason = format!("{folder}/{name} has the GPUs for a profiler; removing the file ends it");
-        Some(Interruption { state, reason, until: Some(after(lease.left)) })
+        if let Some(lease) = self.config.leases.taken() {
+            let (folder, name) = (self.config.leases.folder.display(), lease.name);
+            let reason = format!("{folder}/{name} has the GPUs for a profiler; removing the file ends it");
+            return Some(Interruption { state, reason, until: Some(after(lease.left)) });
+        }
+        self.config.profiling.who().map(|reason| Interruption { state, reason, until: None })
     }
 }
 

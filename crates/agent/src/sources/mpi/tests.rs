@@ -1,6 +1,7 @@
 //! What the agent finds out about ranks' jobs, and what it makes of its configuration.
 
 use super::*;
+use crate::config::Config as AgentConfig;
 use crate::values::VariableName;
 
 /// A folder that has a `/proc` and a `/sys/fs/cgroup`.
