@@ -37,7 +37,7 @@ const CUPTI_FUNCTIONS: [&str; 8] = [
     "cuptiGet(Version|ResultString)",
     "cupti(DeviceGetChipName|ProfilerInitialize|ProfilerDeInitialize|SetEventCollectionMode)",
     "cuptiProfilerHost(Initialize|Deinitialize|GetSupportedChips|ConfigAddMetrics|GetConfigImageSize|GetConfigImage)",
-    "cuptiProfilerHost(GetNumOfPasses|EvaluateToGpuValues)",
+    "cuptiProfilerHost(GetNumOfPasses|EvaluateToGpuValues|GetBaseMetrics|GetSubMetrics)",
     "cuptiPmSampling(SetConfig|Enable|Disable|Start|Stop|DecodeData|GetCounterAvailability|GetCounterDataSize)",
     "cuptiPmSampling(CounterDataImageInitialize|GetCounterDataInfo|CounterDataGetSampleInfo)",
     "cuptiMetric(GetIdFromName|CreateEventGroupSets|GetNumEvents|EnumEvents|GetValue)",

@@ -35,6 +35,7 @@ macro_rules! cumulative {
             gpu_links,
             gpu_pcie,
             gpu_pm,
+            gpu_metrics,
             mpi_ops,
             mpi_peers,
             mpi_pvars,

@@ -17,6 +17,8 @@ use throughline_gpu::Vendor;
 use throughline_host::slurm::CONF_PLACES;
 use throughline_sample::Guid;
 
+mod gpu_metrics;
+
 /// Port of the agent's HTTP side.
 const HTTP_PORT: u16 = 9461;
 
@@ -205,6 +207,11 @@ pub struct Cupti {
     pub leases: Option<PathBuf>,
     /// An older lease was abandoned.
     pub lease_seconds_max: Seconds,
+    /// Metrics beside bytes over NVLink and PCIe, as CUPTI names them; reported at `interval_seconds`.
+    pub metrics: Vec<String>,
+    /// More of them, each group at an interval of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<gpu_metrics::CuptiGroup>,
 }
 
 impl Default for Cupti {
@@ -218,6 +225,8 @@ impl Default for Cupti {
             user: None,
             leases: None,
             lease_seconds_max: Seconds::from_millis(86_400_000),
+            metrics: Vec::new(),
+            group: Vec::new(),
         }
     }
 }
@@ -455,6 +464,7 @@ impl Config {
                 "configuration: cupti.samples_per_second is {samples}, not {range}"
             )));
         }
+        self.cupti.metric_groups()?;
         let control_socket = self.control.socket.clone().unwrap_or_else(|| run_dir.join(CONTROL_SOCKET_NAME));
         paths::check_socket_path(&control_socket)?;
         let gpu_leases = self.cupti.leases.clone().unwrap_or_else(|| run_dir.join(GPU_LEASES_NAME));

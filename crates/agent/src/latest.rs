@@ -4,7 +4,10 @@
 //! shown from then on. Where nobody reads any more a value leaves the page after twice the largest gap of the sources
 //! ([`LastValues::stale_after`]).
 
+mod chosen;
+
 use crate::mpi_totals::MpiTotals;
+use chosen::ChosenMetrics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,6 +57,8 @@ struct Inner {
     link_health: BTreeMap<(String, u32, u32), Timestamped<Values>>,
     pcie: BTreeMap<String, Timestamped<SourcedValues>>,
     pm: BTreeMap<String, Timestamped<Values>>,
+    /// Chosen metrics, by GPU and name: they are reported at intervals of their own.
+    chosen: ChosenMetrics,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
     adapters: Tree,
@@ -151,7 +156,8 @@ impl LastValues {
         for round in &batch.coverage {
             inner.forget_unread(&round.source, batch);
         }
-        let Inner { host_ports, links, link_health, pcie, pm, gpus, link_infos, mpi, .. } = &mut *inner;
+        let Inner { host_ports, links, link_health, pcie, pm, chosen, gpus, link_infos, mpi, .. } =
+            &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
             keep(host_ports, (sample.device.clone(), sample.port), Timestamped::now(values));
@@ -180,6 +186,7 @@ impl LastValues {
         for sample in &batch.gpu_pm {
             keep(pm, sample.gpu_uuid.clone(), Timestamped::now(sample.values.clone().unwrap_or_default()));
         }
+        chosen.observe(batch);
         for gpu in &batch.gpus {
             keep(gpus, gpu.uuid.clone(), gpu.clone());
         }
@@ -218,6 +225,7 @@ impl Inner {
                 let lost = event.gpu_uuid.as_str();
                 self.clear(|gpu, _| gpu == lost);
                 self.pm.remove(lost);
+                self.chosen.retain(|gpu| gpu != lost);
                 self.gpus.retain(|uuid, gpu| uuid != lost && gpu.parent_uuid != lost);
                 self.link_infos.retain(|(gpu, _), _| gpu != lost);
             }
@@ -227,6 +235,7 @@ impl Inner {
                 self.clear(|_, source| is_of(source, paused));
                 if paused == CUPTI {
                     self.pm.clear();
+                    self.chosen.retain(|_| false);
                 }
             }
             "source.down" | "source.absent" => {
@@ -236,7 +245,10 @@ impl Inner {
                 let Self { gpus, link_infos, .. } = self;
                 link_infos.retain(|(gpu, _), _| gpus.contains_key(gpu));
                 match down {
-                    CUPTI => self.pm.clear(),
+                    CUPTI => {
+                        self.pm.clear();
+                        self.chosen.retain(|_| false);
+                    }
                     SYSFS => self.host_ports.clear(),
                     _ => {}
                 }
@@ -285,6 +297,7 @@ impl Inner {
             // CUPTI samples the GPUs that NVML lists.
             if mark.source == NVML {
                 self.pm.retain(|gpu, _| here.contains_key(gpu.as_str()));
+                self.chosen.retain(|gpu| here.contains_key(gpu));
             }
             let Self { gpus, link_infos, .. } = self;
             link_infos.retain(|(gpu, link), _| {
@@ -304,6 +317,7 @@ impl Inner {
         if source == CUPTI {
             let sampled: BTreeSet<&str> = batch.gpu_pm.iter().map(|gpu| gpu.gpu_uuid.as_str()).collect();
             self.pm.retain(|gpu, _| sampled.contains(gpu.as_str()));
+            self.chosen.retain(|gpu| sampled.contains(gpu));
         }
         let samples = batch.gpu_links.iter();
         let read: BTreeSet<(&str, u32)> =
@@ -387,6 +401,7 @@ impl Expose for LastValues {
         for (gpu, seen) in inner.pm.iter().filter(|(_, seen)| seen.is_fresh(now, stale_after)) {
             metrics(page, Table::GpuPmCounters, &[("gpu", gpu)], &seen.value);
         }
+        inner.chosen.expose(page, now, stale_after);
         for adapter in &inner.adapters.adapters {
             // An attribute that can't be read is an empty label, as node_exporter has it.
             let text = |text: &Text| text.clone().unwrap_or_default();

@@ -120,7 +120,7 @@ fn merge(batch: &mut Batch, fragment: Batch) {
     macro_rules! all {
         ($($kind:ident),+) => { $(batch.$kind.extend(fragment.$kind);)+ };
     }
-    first!(host_ports, gpu_links, gpu_pcie, gpu_pm, gpus, gpu_link_infos, coverage);
+    first!(host_ports, gpu_links, gpu_pcie, gpu_pm, gpu_metrics, gpus, gpu_link_infos, coverage);
     all!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions, mpi_traffic, mpi_open_calls, mpi_scheduling);
     all!(mpi_sampled_calls);
     all!(jobs, job_ranks, job_comms, job_settings, events);

@@ -16,6 +16,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("link_ends", list(&batch.gpu_link_infos, link_end)),
         ("pcie", list(&batch.gpu_pcie, pcie)),
         ("performance_monitors", list(&batch.gpu_pm, performance_monitor)),
+        ("gpu_metrics", batch.gpu_metrics.iter().flat_map(gpu_metrics).collect()),
         ("ports", list(&batch.host_ports, host_port)),
         ("jobs", list(&batch.jobs, job)),
         ("ranks", list(&batch.job_ranks, job_rank)),
@@ -63,6 +64,20 @@ fn pcie(sample: &wire::GpuPcieSample) -> Value {
 
 fn performance_monitor(sample: &wire::GpuPmSample) -> Value {
     with_values(json!({ "gpu": sample.gpu_uuid, "time": to_rfc3339(sample.time) }), sample.values.as_ref())
+}
+
+fn gpu_metrics(sample: &wire::GpuMetricsSample) -> impl Iterator<Item = Value> {
+    let (gpu, time) = (&sample.gpu_uuid, to_rfc3339(sample.time));
+    sample.metrics.iter().map(move |metric| {
+        let mut fields = json!({ "gpu": gpu, "time": time, "metric": metric.name });
+        if let Some(sum) = metric.sum {
+            fields["sum"] = sum.into();
+        }
+        if let Some(value) = metric.value {
+            fields["value"] = value.into();
+        }
+        fields
+    })
 }
 
 fn host_port(sample: &wire::HostPortSample) -> Value {

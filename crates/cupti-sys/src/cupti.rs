@@ -106,6 +106,11 @@ const _: () = {
     ["Offset of field: CUpti_Profiler_DeInitialize_Params::pPriv"]
         [::std::mem::offset_of!(CUpti_Profiler_DeInitialize_Params, pPriv) - 8usize];
 };
+pub const CUPTI_METRIC_TYPE_COUNTER: CUpti_MetricType = 0;
+pub const CUPTI_METRIC_TYPE_RATIO: CUpti_MetricType = 1;
+pub const CUPTI_METRIC_TYPE_THROUGHPUT: CUpti_MetricType = 2;
+pub const CUPTI_METRIC_TYPE__COUNT: CUpti_MetricType = 3;
+pub type CUpti_MetricType = ::std::os::raw::c_uint;
 pub const CUPTI_PROFILER_TYPE_RANGE_PROFILER: CUpti_ProfilerType = 0;
 pub const CUPTI_PROFILER_TYPE_PM_SAMPLING: CUpti_ProfilerType = 1;
 pub const CUPTI_PROFILER_TYPE_PROFILER_INVALID: CUpti_ProfilerType = 2;
@@ -186,6 +191,67 @@ const _: () = {
         [::std::mem::offset_of!(CUpti_Profiler_Host_GetSupportedChips_Params, numChips) - 16usize];
     ["Offset of field: CUpti_Profiler_Host_GetSupportedChips_Params::ppChipNames"]
         [::std::mem::offset_of!(CUpti_Profiler_Host_GetSupportedChips_Params, ppChipNames) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUpti_Profiler_Host_GetBaseMetrics_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub metricType: CUpti_MetricType,
+    pub ppMetricNames: *mut *const ::std::os::raw::c_char,
+    pub numMetrics: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_GetBaseMetrics_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_GetBaseMetrics_Params>() - 48usize];
+    ["Alignment of CUpti_Profiler_Host_GetBaseMetrics_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_GetBaseMetrics_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::pHostObject"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, pHostObject) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::metricType"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, metricType) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::ppMetricNames"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, ppMetricNames) - 32usize];
+    ["Offset of field: CUpti_Profiler_Host_GetBaseMetrics_Params::numMetrics"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetBaseMetrics_Params, numMetrics) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUpti_Profiler_Host_GetSubMetrics_Params {
+    pub structSize: usize,
+    pub pPriv: *mut ::std::os::raw::c_void,
+    pub pHostObject: *mut CUpti_Profiler_Host_Object,
+    pub metricType: CUpti_MetricType,
+    pub pMetricName: *const ::std::os::raw::c_char,
+    pub numOfSubmetrics: usize,
+    pub ppSubMetrics: *mut *const ::std::os::raw::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUpti_Profiler_Host_GetSubMetrics_Params"]
+        [::std::mem::size_of::<CUpti_Profiler_Host_GetSubMetrics_Params>() - 56usize];
+    ["Alignment of CUpti_Profiler_Host_GetSubMetrics_Params"]
+        [::std::mem::align_of::<CUpti_Profiler_Host_GetSubMetrics_Params>() - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::structSize"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, structSize) - 0usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::pPriv"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, pPriv) - 8usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::pHostObject"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, pHostObject) - 16usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::metricType"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, metricType) - 24usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::pMetricName"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, pMetricName) - 32usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::numOfSubmetrics"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, numOfSubmetrics) - 40usize];
+    ["Offset of field: CUpti_Profiler_Host_GetSubMetrics_Params::ppSubMetrics"]
+        [::std::mem::offset_of!(CUpti_Profiler_Host_GetSubMetrics_Params, ppSubMetrics) - 48usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -780,6 +846,14 @@ pub struct Cupti {
         unsafe extern "C" fn(pParams: *mut CUpti_Profiler_Host_GetSupportedChips_Params) -> CUptiResult,
         ::libloading::Error,
     >,
+    pub cuptiProfilerHostGetBaseMetrics: Result<
+        unsafe extern "C" fn(pParams: *mut CUpti_Profiler_Host_GetBaseMetrics_Params) -> CUptiResult,
+        ::libloading::Error,
+    >,
+    pub cuptiProfilerHostGetSubMetrics: Result<
+        unsafe extern "C" fn(pParams: *mut CUpti_Profiler_Host_GetSubMetrics_Params) -> CUptiResult,
+        ::libloading::Error,
+    >,
     pub cuptiProfilerHostEvaluateToGpuValues: Result<
         unsafe extern "C" fn(pParams: *mut CUpti_Profiler_Host_EvaluateToGpuValues_Params) -> CUptiResult,
         ::libloading::Error,
@@ -950,6 +1024,9 @@ impl Cupti {
         let cuptiProfilerHostDeinitialize = __library.get("cuptiProfilerHostDeinitialize").map(|sym| *sym);
         let cuptiProfilerHostGetSupportedChips =
             __library.get("cuptiProfilerHostGetSupportedChips").map(|sym| *sym);
+        let cuptiProfilerHostGetBaseMetrics =
+            __library.get("cuptiProfilerHostGetBaseMetrics").map(|sym| *sym);
+        let cuptiProfilerHostGetSubMetrics = __library.get("cuptiProfilerHostGetSubMetrics").map(|sym| *sym);
         let cuptiProfilerHostEvaluateToGpuValues =
             __library.get("cuptiProfilerHostEvaluateToGpuValues").map(|sym| *sym);
         let cuptiProfilerHostConfigAddMetrics =
@@ -999,6 +1076,8 @@ impl Cupti {
             cuptiProfilerHostInitialize,
             cuptiProfilerHostDeinitialize,
             cuptiProfilerHostGetSupportedChips,
+            cuptiProfilerHostGetBaseMetrics,
+            cuptiProfilerHostGetSubMetrics,
             cuptiProfilerHostEvaluateToGpuValues,
             cuptiProfilerHostConfigAddMetrics,
             cuptiProfilerHostGetConfigImageSize,
@@ -1074,6 +1153,18 @@ impl Cupti {
         pParams: *mut CUpti_Profiler_Host_GetSupportedChips_Params,
     ) -> CUptiResult {
         (self.cuptiProfilerHostGetSupportedChips.as_ref().expect("Expected function, got error."))(pParams)
+    }
+    pub unsafe fn cuptiProfilerHostGetBaseMetrics(
+        &self,
+        pParams: *mut CUpti_Profiler_Host_GetBaseMetrics_Params,
+    ) -> CUptiResult {
+        (self.cuptiProfilerHostGetBaseMetrics.as_ref().expect("Expected function, got error."))(pParams)
+    }
+    pub unsafe fn cuptiProfilerHostGetSubMetrics(
+        &self,
+        pParams: *mut CUpti_Profiler_Host_GetSubMetrics_Params,
+    ) -> CUptiResult {
+        (self.cuptiProfilerHostGetSubMetrics.as_ref().expect("Expected function, got error."))(pParams)
     }
     pub unsafe fn cuptiProfilerHostEvaluateToGpuValues(
         &self,

@@ -43,6 +43,20 @@ impl Params for CUpti_Profiler_Host_GetSupportedChips_Params {
     }
 }
 
+impl Params for CUpti_Profiler_Host_GetBaseMetrics_Params {
+    const SIZES: &'static [(u32, usize)] = &[(24, 48)];
+    fn set_size(&mut self, size: usize) {
+        self.structSize = size;
+    }
+}
+
+impl Params for CUpti_Profiler_Host_GetSubMetrics_Params {
+    const SIZES: &'static [(u32, usize)] = &[(24, 56)];
+    fn set_size(&mut self, size: usize) {
+        self.structSize = size;
+    }
+}
+
 impl Params for CUpti_Profiler_Host_EvaluateToGpuValues_Params {
     const SIZES: &'static [(u32, usize)] = &[(24, 72)];
     fn set_size(&mut self, size: usize) {

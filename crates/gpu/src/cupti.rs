@@ -12,18 +12,25 @@
 //! (Pascal and Volta, CUDA 12) has them, and needs a context on each GPU.
 
 pub mod api;
+pub mod chosen;
 pub mod code;
 pub mod convert;
 pub mod links;
 pub mod metrics;
 pub mod pm;
+pub mod sums;
+pub mod wanted;
 
+mod gathered;
 mod lease;
+mod nearest;
 mod profiling;
+mod refusals;
 mod sampler;
 mod source;
 
 pub use lease::Leases;
 pub use profiling::Profiling;
+pub use refusals::METRIC_REFUSED;
 pub use sampler::{CHIPS_SUBCOMMAND, CUPTI_SUBCOMMAND, CuptiSamplerOptions, chips_main, cupti_sampler_main};
 pub use source::{CuptiConfig, CuptiSource};

@@ -80,6 +80,74 @@ pub struct CuptiGpu {
     /// Whether this is the Metric API.
     #[prost(bool, tag = "13")]
     pub by_links: bool,
+    /// What PM Sampling gave of chosen metrics, as far as they are due in this reading.
+    #[prost(message, repeated, tag = "14")]
+    pub metrics: Vec<MetricReading>,
+}
+
+/// What one GPU samples of the metrics that its site chose; after each beginning.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct CuptiMetrics {
+    /// Its UUID.
+    #[prost(string, tag = "1")]
+    pub uuid: String,
+    /// CUDA's index.
+    #[prost(uint32, tag = "2")]
+    pub index: u32,
+    /// Its chip, empty if unknown.
+    #[prost(string, tag = "3")]
+    pub chip: String,
+    /// The groups, in the order of the configuration.
+    #[prost(message, repeated, tag = "4")]
+    pub groups: Vec<PlannedGroup>,
+    /// What is not sampled.
+    #[prost(message, repeated, tag = "5")]
+    pub refused: Vec<RefusedMetric>,
+    /// Why nothing could be found out, empty where it could.
+    #[prost(string, tag = "6")]
+    pub problem: String,
+}
+
+/// Metrics that are reported at the same times.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct PlannedGroup {
+    /// From one report to the next.
+    #[prost(uint64, tag = "1")]
+    pub interval_nanoseconds: u64,
+    /// Those that are sampled.
+    #[prost(string, repeated, tag = "2")]
+    pub metrics: Vec<String>,
+    /// Passes that all of the group that the chip has would take with what is sampled before it.
+    #[prost(uint32, tag = "3")]
+    pub passes: u32,
+}
+
+/// A chosen metric that is not sampled.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct RefusedMetric {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub metric: String,
+    /// Why, for people.
+    #[prost(string, tag = "2")]
+    pub text: String,
+}
+
+/// A chosen metric as of one reading; neither sum nor value where no sample held a number.
+#[derive(Clone, PartialEq, Message)]
+pub struct MetricReading {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    /// Of a metric that ends in `.sum`: since the sums began.
+    #[prost(uint64, optional, tag = "2")]
+    pub sum: Option<u64>,
+    /// Of any other: since its last report.
+    #[prost(double, optional, tag = "3")]
+    pub value: Option<f64>,
+    /// Samples since its last report that held no number.
+    #[prost(uint64, tag = "4")]
+    pub void_samples: u64,
 }
 
 /// The sum of one quantity.

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use prost::Message;
 
 use crate::code::Code;
-use crate::cupti_frame::{CuptiBye, CuptiHello, CuptiPoll};
+use crate::cupti_frame::{CuptiBye, CuptiHello, CuptiMetrics, CuptiPoll};
 use crate::field::FieldValue;
 
 /// Largest frame accepted. A poll of 64 GPUs with 36 links and 6 fields each, and 30 of health in a first poll, stays below.
@@ -18,7 +18,7 @@ pub const MAX_FRAME_BYTES: usize = 1 << 22;
 #[derive(Clone, PartialEq, Message)]
 pub struct Frame {
     /// What it says.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub body: Option<Body>,
 }
 
@@ -49,6 +49,9 @@ pub enum Body {
     /// Last message of a sampler of CUPTI that was ordered to end.
     #[prost(message, tag = "8")]
     CuptiBye(CuptiBye),
+    /// What a GPU samples of the metrics that its site chose.
+    #[prost(message, tag = "9")]
+    CuptiMetrics(CuptiMetrics),
 }
 
 /// The processes of all GPUs.

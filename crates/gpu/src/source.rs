@@ -208,7 +208,8 @@ impl Kind for Readings {
                 return if is_reading { FrameKind::Reading } else { FrameKind::Empty };
             }
             // Another kind of sampler's; a problem is an end.
-            Body::CuptiHello(_) | Body::CuptiPoll(_) | Body::CuptiBye(_) | Body::Problem(_) => {}
+            Body::CuptiHello(_) | Body::CuptiMetrics(_) | Body::CuptiPoll(_) => {}
+            Body::CuptiBye(_) | Body::Problem(_) => {}
         }
         FrameKind::Other
     }

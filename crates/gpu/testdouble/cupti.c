@@ -25,6 +25,8 @@ struct chips { HEAD; size_t count; const char *const *names; };
 struct host_new { HEAD; unsigned kind; const char *chip; const unsigned char *availability; void *host; };
 struct of_host { HEAD; void *host; };
 struct add { HEAD; void *host; const char **names; size_t count; };
+struct base { HEAD; void *host; unsigned type; const char **names; size_t count; };
+struct endings { HEAD; void *host; unsigned type; const char *name; size_t count; const char **endings; };
 struct image_size { HEAD; void *host; size_t bytes; };
 struct image { HEAD; void *host; size_t bytes; unsigned char *image; };
 struct passes { HEAD; size_t bytes; unsigned char *image; size_t passes; };
@@ -41,15 +43,14 @@ struct decode { HEAD; void *object; unsigned char *data; size_t bytes; unsigned 
 struct info { HEAD; const unsigned char *data; size_t bytes, total, populated, completed; };
 struct sample { HEAD; void *object; const unsigned char *data; size_t bytes, index; uint64_t start, end; };
 
-enum { HOSTS = 256, NAMES = 8, REASON_FULL = 1, REASON_END = 2, MAGIC = 0x7e57, IMAGE_BYTES = 96 };
+enum { HOSTS = 256, REASON_FULL = 1, REASON_END = 2, MAGIC = 0x7e57, IMAGE_BYTES = 96 };
 
 /* A configuration image. */
 struct made { unsigned magic, chip, names, passes; unsigned char checksum; };
 /* A counter data image. */
 struct data { unsigned magic, space, count; struct { uint64_t start, end, number; int place; } samples[]; };
 
-static const char *const CHIPS[] = {"GV100", "TU102", "GA100", "GH100", "AD102", "GB100", "GB20B"};
-static struct { bool alive, spoiled; char chip[16]; unsigned names, adds; } hosts[HOSTS];
+static struct { bool alive, spoiled; char chip[16]; unsigned names, adds, counters[UNITS]; } hosts[HOSTS];
 static struct { bool enabled, configured, started; const unsigned char *image; uint64_t interval, taken; int64_t since;
 	int place; unsigned space; } monitors[MAX_GPUS];
 static bool initialised;
@@ -148,24 +149,9 @@ unsigned cuptiProfilerHostGetSupportedChips(struct chips *p)
 {
 	if (!fits(p->size, SIZE_TO(chips, names)))
 		return INVALID_PARAMETER;
-	p->count = sizeof CHIPS / sizeof *CHIPS;
+	p->count = CHIP_COUNT;
 	p->names = CHIPS;
 	return OK;
-}
-
-/* Whether a chip has a metric: as CUPTI 12.9 and 13.0 answer. */
-static bool has_metric(const char *chip, const char *name)
-{
-	bool nvlink = strncmp(name, "nvltx__bytes.sum", 17) == 0 || strncmp(name, "nvlrx__bytes.sum", 17) == 0;
-	bool pcie = strncmp(name, "pcie__", 6) == 0;
-	bool other_pcie = strncmp(name, "PCI.TriageCompute.pcie__", 24) == 0;
-	if (strcmp(chip, "AD102") == 0)
-		return pcie;
-	if (strcmp(chip, "GB100") == 0)
-		return nvlink || other_pcie;
-	if (strcmp(chip, "GB20B") == 0)
-		return false;
-	return nvlink || pcie;
 }
 
 EXPORT unsigned cuptiProfilerHostInitialize(struct host_new *p);
@@ -211,7 +197,7 @@ unsigned cuptiProfilerHostConfigAddMetrics(struct add *p)
 	if (!fits(p->size, SIZE_TO(add, count)) || i < 0 || !p->count)
 		return INVALID_PARAMETER;
 	for (size_t n = 0; n < p->count; n++)
-		if (hosts[i].spoiled || !has_metric(hosts[i].chip, p->names[n])) {
+		if (hosts[i].spoiled || !add_counters(hosts[i].chip, p->names[n], hosts[i].counters)) {
 			unsigned code = hosts[i].spoiled ? UNKNOWN : INVALID_PARAMETER;
 			hosts[i].spoiled = true;
 			return code;
@@ -219,6 +205,24 @@ unsigned cuptiProfilerHostConfigAddMetrics(struct add *p)
 	hosts[i].names += (unsigned)p->count;
 	hosts[i].adds++; /* each is a pass of its own */
 	return OK;
+}
+
+EXPORT unsigned cuptiProfilerHostGetBaseMetrics(struct base *p);
+unsigned cuptiProfilerHostGetBaseMetrics(struct base *p)
+{
+	int i = host_index(p->host);
+	if (!fits(p->size, SIZE_TO(base, count)) || i < 0)
+		return INVALID_PARAMETER;
+	return list_metrics(hosts[i].chip, p->type, &p->names, &p->count);
+}
+
+EXPORT unsigned cuptiProfilerHostGetSubMetrics(struct endings *p);
+unsigned cuptiProfilerHostGetSubMetrics(struct endings *p)
+{
+	int i = host_index(p->host);
+	if (!fits(p->size, SIZE_TO(endings, endings)) || i < 0 || !p->name)
+		return INVALID_PARAMETER;
+	return list_endings(hosts[i].chip, p->type, p->name, &p->endings, &p->count);
 }
 
 EXPORT unsigned cuptiProfilerHostGetConfigImageSize(struct image_size *p);
@@ -246,7 +250,8 @@ unsigned cuptiProfilerHostGetConfigImage(struct image *p)
 	if (!fits(p->size, SIZE_TO(image, image)) || i < 0 || p->bytes != IMAGE_BYTES)
 		return INVALID_PARAMETER;
 	memset(p->image, 0xC5, IMAGE_BYTES);
-	struct made made = {MAGIC, 0, hosts[i].names, hosts[i].adds, checksum(p->image)};
+	unsigned passes = passes_of(hosts[i].counters);
+	struct made made = {MAGIC, 0, hosts[i].names, hosts[i].adds > passes ? hosts[i].adds : passes, checksum(p->image)};
 	memcpy(p->image, &made, sizeof made);
 	return OK;
 }
@@ -455,19 +460,6 @@ unsigned cuptiPmSamplingCounterDataGetSampleInfo(struct sample *p)
 	return OK;
 }
 
-static double metric(const struct gpu *gpu, const char *name)
-{
-	uint64_t sum = 0;
-	if (strstr(name, "pcie__read"))
-		return (double)gpu->pcie_rx.step;
-	if (strstr(name, "pcie__write"))
-		return (double)gpu->pcie_tx.step;
-	for (int l = 0; l < MAX_LINKS; l++)
-		if (gpu->links[l].present && gpu->links[l].up)
-			sum += strstr(name, "nvltx") ? gpu->links[l].tx.step : gpu->links[l].rx.step;
-	return (double)sum;
-}
-
 EXPORT unsigned cuptiProfilerHostEvaluateToGpuValues(struct evaluate *p);
 unsigned cuptiProfilerHostEvaluateToGpuValues(struct evaluate *p)
 {
@@ -478,6 +470,6 @@ unsigned cuptiProfilerHostEvaluateToGpuValues(struct evaluate *p)
 		return INVALID_PARAMETER;
 	bool is_first = data->samples[p->sample].number == 0;
 	for (size_t n = 0; n < p->count; n++)
-		p->values[n] = is_first ? (double)NAN : metric(&scenario_now()->gpus[data->samples[p->sample].place], p->names[n]);
+		p->values[n] = is_first ? (double)NAN : value_of(data->samples[p->sample].place, p->names[n], data->samples[p->sample].number);
 	return OK;
 }

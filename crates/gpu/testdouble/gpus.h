@@ -8,7 +8,7 @@
 #include "counter.h"
 
 enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8, MAX_PROCESSES = 256, MAX_PARTS = 8,
-       MAX_VALUES = 256 };
+       MAX_VALUES = 256, MAX_METRICS = 64, MAX_METRIC_VALUES = 8 };
 enum counters { COUNT_KIB, COUNT_BYTES, COUNT_NONE };
 enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_NVLINK5, ERRORS_NONE };
 
@@ -62,6 +62,14 @@ struct value {
 	uint64_t value;
 };
 
+/* What samples of a GPU's performance monitor hold of a metric, one after the other and again from the first. */
+struct sampled_metric {
+	int gpu_first, gpu_last;
+	char name[128];
+	double values[MAX_METRIC_VALUES];
+	unsigned value_count;
+};
+
 /* An event of a GPU. */
 struct xid {
 	int gpu;
@@ -81,6 +89,8 @@ struct scenario {
 	unsigned na_count;
 	struct value values[MAX_VALUES];
 	unsigned value_count;
+	struct sampled_metric metrics[MAX_METRICS];
+	unsigned metric_count;
 	struct failure failures[MAX_FAULTS];
 	unsigned failure_count;
 	struct xid xids[MAX_FAULTS];

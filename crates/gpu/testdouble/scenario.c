@@ -112,7 +112,7 @@ static void begin_again(void)
 	strcpy(scenario.nvml, "0.0");
 	scenario.cupti = 130001;
 	scenario.print[0] = scenario.monitors[0] = 0;
-	scenario.na_count = scenario.failure_count = scenario.value_count = scenario.xid_count = file_count = 0;
+	scenario.na_count = scenario.failure_count = scenario.value_count = scenario.metric_count = scenario.xid_count = file_count = 0;
 	scenario.crash_after = scenario.hang_after = -1;
 }
 

@@ -34,6 +34,8 @@
  *   field N_GPU N_LINK FIELD VALUE    this field has this value (byte counters of links and PCIe, whatever they counted; NVLink 5's
  *                                     errors and of C2C, 0 unless reported; 74 to 81, link 0: nanoseconds in which the GPU was
  *                                     slowed down, not supported unless reported)
+ *   metric N_GPU NAME VALUE [VALUE …]  what successive samples of CUPTI hold of a metric, again from the first (8 at most); nan is
+ *                                     a value, too. Of a metric without a line 0, of bytes over links and PCIe what `traffic` and `pcie` say
  *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)

@@ -287,6 +287,24 @@ static void read_value(char *rest)
 	value->value = number(to ? to : "");
 }
 
+static void read_metric(char *rest)
+{
+	if (scenario.metric_count == MAX_METRICS)
+		refuse("more than %d lines metric", MAX_METRICS);
+	struct sampled_metric *metric = &scenario.metrics[scenario.metric_count++];
+	metric->value_count = 0;
+	range(word(&rest), MAX_GPUS, &metric->gpu_first, &metric->gpu_last);
+	const char *name = word(&rest), *value;
+	copy(metric->name, sizeof metric->name, name ? name : "");
+	while ((value = word(&rest))) {
+		if (metric->value_count == MAX_METRIC_VALUES)
+			refuse("more than %d values of a metric", MAX_METRIC_VALUES);
+		metric->values[metric->value_count++] = strtod(value, NULL);
+	}
+	if (!metric->value_count)
+		refuse("metric needs a value");
+}
+
 /* What GPM answers in the place of what passed: text, so that it may be no number. */
 static void read_gpm(char *rest)
 {
@@ -403,6 +421,8 @@ void read_line(char *line, const char *path, void (*include)(const char *path))
 		read_part(rest);
 	else if (is(kind, "field"))
 		read_value(rest);
+	else if (is(kind, "metric"))
+		read_metric(rest);
 	else if (is(kind, "gpm"))
 		read_gpm(rest);
 	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "gone") || is(kind, "xid") || is(kind, "after"))

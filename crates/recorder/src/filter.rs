@@ -24,7 +24,7 @@ macro_rules! of_jobs {
 /// Calls `$apply!` with the kinds of record that name a GPU and have a time.
 macro_rules! of_gpus {
     ($apply:ident) => {
-        $apply!(gpu_links GpuLinks, gpu_pcie GpuPcie, gpu_pm GpuPm)
+        $apply!(gpu_links GpuLinks, gpu_pcie GpuPcie, gpu_pm GpuPm, gpu_metrics GpuMetrics)
     };
 }
 
@@ -88,6 +88,7 @@ kinds!(
     gpu_links GpuLinks,
     gpu_pcie GpuPcie,
     gpu_pm GpuPm,
+    gpu_metrics GpuMetrics,
     host_ports HostPorts,
     ib_ports IbPorts,
     coverage Coverage,

@@ -50,6 +50,8 @@ pub enum Unit {
     Ticks,
     /// A share between 0 and 1.
     Ratio,
+    /// That of the metric that a row is of.
+    Own,
 }
 
 impl Unit {
@@ -64,6 +66,7 @@ impl Unit {
             Unit::Count => "count",
             Unit::Ticks => "device ticks",
             Unit::Ratio => "ratio",
+            Unit::Own => "the metric's own",
         }
     }
 }
@@ -143,6 +146,17 @@ impl Metric {
         }
     }
 
+    /// Whether its values have fractions; others are whole numbers.
+    #[must_use]
+    pub const fn is_fractional(&self) -> bool {
+        match self.unit {
+            Unit::Seconds | Unit::Ratio => true,
+            // Sums of what a metric counts are whole.
+            Unit::Own => matches!(self.kind, Kind::Gauge),
+            Unit::Bytes | Unit::BytesPerSecond | Unit::Packets | Unit::Count | Unit::Ticks => false,
+        }
+    }
+
     /// The name of the series that is 1 while the counter sticks at its end; absent otherwise.
     #[must_use]
     pub fn saturated_name(&self, prefix: &str) -> String {
@@ -188,6 +202,8 @@ pub enum Table {
     GpuPcieCounters,
     /// What a GPU's performance monitor was sampled for.
     GpuPmCounters,
+    /// Metrics of a GPU's performance monitor that a site chose by name; one row per GPU, metric and time.
+    GpuMetrics,
     /// MPI operations of a rank.
     MpiOps,
     /// Traffic from rank to rank.
@@ -204,13 +220,14 @@ pub enum Table {
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 12] = [
+    pub const ALL: [Table; 13] = [
         Table::IbPortCounters,
         Table::IbPortLaneCounters,
         Table::HostPortCounters,
         Table::NvlinkCounters,
         Table::GpuPcieCounters,
         Table::GpuPmCounters,
+        Table::GpuMetrics,
         Table::MpiOps,
         Table::MpiPeers,
         Table::MpiRegions,
@@ -229,6 +246,7 @@ impl Table {
             Table::NvlinkCounters => "nvlink_counters",
             Table::GpuPcieCounters => "gpu_pcie_counters",
             Table::GpuPmCounters => "gpu_pm_counters",
+            Table::GpuMetrics => "gpu_metrics",
             Table::MpiOps => "mpi_op_rows",
             Table::MpiPeers => "mpi_peer_rows",
             Table::MpiRegions => "mpi_regions",
@@ -248,6 +266,7 @@ impl Table {
             Table::NvlinkCounters => &["throughline_nvlink_"],
             Table::GpuPcieCounters => &["throughline_pcie_"],
             Table::GpuPmCounters => &["throughline_gpu_pm_"],
+            Table::GpuMetrics => &["throughline_gpu_metric_"],
             Table::MpiOps => &["throughline_mpi_"],
             Table::MpiPeers | Table::MpiRegions | Table::MpiRegionPaths | Table::MpiTraffic => &[],
             Table::SelfStats => &["throughline_"],
@@ -263,6 +282,7 @@ impl Table {
             Table::HostPortCounters => &["device", "port"],
             Table::NvlinkCounters => &["gpu", "link"],
             Table::GpuPcieCounters | Table::GpuPmCounters => &["gpu"],
+            Table::GpuMetrics => &["gpu", "metric"],
             Table::MpiOps => &["operation"],
             Table::MpiPeers | Table::MpiRegions | Table::MpiRegionPaths | Table::MpiTraffic => &[],
             Table::SelfStats => &["source"],
@@ -291,6 +311,7 @@ impl Table {
             Table::NvlinkCounters => gpu::NVLINK,
             Table::GpuPcieCounters => gpu::PCIE,
             Table::GpuPmCounters => gpu::PM,
+            Table::GpuMetrics => gpu::CHOSEN,
             Table::MpiOps => mpi::OPS,
             Table::MpiPeers => mpi::PEERS,
             Table::MpiRegions => mpi::REGIONS,

@@ -90,6 +90,7 @@ clock_times! {
     GpuLinksSample: [time] [epoch];
     GpuPcieSample: [time] [epoch];
     GpuPmSample: [time] [epoch];
+    GpuMetricsSample: [time] [epoch];
     MpiRankBin: [time] [epoch];
     MpiNodeCells: [time, since] [epoch];
     MpiRankRegions: [time] [epoch];

@@ -620,6 +620,34 @@ CREATE TABLE internal.gpu_link (
 );
 CREATE UNIQUE INDEX gpu_link_current ON internal.gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
 
+-- Metrics of GPUs that sites chose ([cupti] metrics of agent.toml), as the vendor's library names them.
+CREATE TABLE internal.gpu_metric_key (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    gpu_id bigint NOT NULL,
+    name text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (gpu_id, name),
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id)
+);
+
+-- Metrics of GPUs' performance monitors that the site chose by name, a row for each GPU, metric and reading: sum or
+-- value. See gpu_metric_rates.
+CREATE TABLE internal.gpu_metrics (
+    time timestamptz NOT NULL,
+    gpu_metric_id bigint NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- A metric that ends in .sum, as the site chose it: summed up over the samples of this GPU's performance
+    -- monitor. Cumulative since epoch. Unit: the metric's own. Origin: CUPTI PM Sampling, [cupti] metrics.
+    sum bigint,
+    -- Any other metric that the site chose: its mean over the samples since the row before, its largest where it
+    -- ends in .max, its least in .min. As of time. Unit: the metric's own. Origin: CUPTI PM Sampling, [cupti]
+    -- metrics.
+    value double precision,
+    PRIMARY KEY (gpu_metric_id, "time", source)
+);
+SELECT public.create_hypertable('internal.gpu_metrics', public.by_range('time', INTERVAL '01:00:00'));
+
 -- Hours of gpu_pcie_counters, packed. One without readings has NULL in place of the series.
 CREATE TABLE internal.gpu_pcie_blocks (
     -- When the hour begins.
@@ -4311,6 +4339,41 @@ END;
 COMMENT ON FUNCTION public.gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
     'one sample, and how many samples that was made of. NULL for what the chip does not offer.';
+
+CREATE OR REPLACE FUNCTION public.gpu_metric_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, metric text, source text,
+    interval_seconds double precision, increase bigint, per_second double precision, value double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    WITH pairs AS (
+        SELECT c.*, nullif(extract(epoch FROM c.time - lag(c.time) OVER w), 0)::double precision AS seconds,
+               public.counter_increase(lag(c.sum) OVER w, c.sum) AS grown
+        -- The first row in the range has its predecessor before it, at most an hour: that bound is a constant when the database plans,
+        -- and no older chunk is part of the plan.
+        FROM internal.row_gap('gpu', since, until) b
+        CROSS JOIN LATERAL (
+            SELECT * FROM internal.gpu_metrics m
+            WHERE m.time > since - b.gap AND m.time > since - INTERVAL '1 hour' AND m.time <= until
+        ) c
+        WINDOW w AS (PARTITION BY c.gpu_metric_id, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, m.gpu_id, k.uuid, n.name, g.index, m.name, p.source,
+           CASE WHEN p.seconds <= r.largest_gap_seconds THEN p.seconds END, p.grown, p.grown / p.seconds, p.value
+    FROM pairs p
+    JOIN internal.gpu_metric_key m ON m.id = p.gpu_metric_id
+    JOIN internal.gpu_key k ON k.id = m.gpu_id
+    JOIN internal.node_key n ON n.id = k.node_id
+    -- As it was then; what was read before its first row has the names of that.
+    LEFT JOIN internal.gpu g ON g.gpu_id = m.gpu_id AND (g.valid_to IS NULL OR g.valid_to > p.time)
+        AND (g.valid_from <= p.time OR NOT EXISTS (
+            SELECT FROM internal.gpu e WHERE e.gpu_id = g.gpu_id AND e.valid_from < g.valid_from))
+    JOIN internal.row_rules_of('gpu', since, until) r ON r.id = m.gpu_id
+    WHERE p.time > since AND (p.value IS NOT NULL OR p.seconds <= r.largest_gap_seconds);
+END;
+COMMENT ON FUNCTION public.gpu_metric_rates IS
+    'Metrics of GPUs that the site chose ([cupti] metrics of agent.toml): of those that end in .sum what they grew by between each '
+    'two rows of one epoch and that in a second, of others the value of each row. The other columns are NULL.';
 
 CREATE OR REPLACE FUNCTION internal.job_state(
     end_time timestamptz, ranks_lost bigint, ranks_silent bigint, reported_at timestamptz, at timestamptz)

@@ -4,16 +4,13 @@
 
 use tokio_postgres::{Error, Transaction};
 
-use throughline_sample::catalogue::{Metric, Table, Unit};
+use throughline_sample::catalogue::{Metric, Table};
 
 use crate::tables::hypertables;
 
 /// The SQL type of a metric's column.
 fn sql_type(table: Table, metric: &Metric) -> String {
-    let element = match metric.unit {
-        Unit::Seconds | Unit::Ratio => "double precision",
-        _ => "bigint",
-    };
+    let element = if metric.is_fractional() { "double precision" } else { "bigint" };
     format!("{element}{}", if table.has_arrays() { "[]" } else { "" })
 }
 
@@ -41,7 +38,9 @@ pub(crate) async fn add_missing(transaction: &Transaction<'_>) -> Result<usize, 
 
 #[cfg(test)]
 mod tests {
-    use throughline_sample::catalogue::{NVLINK_TRANSMIT_BYTES, REGION_ELAPSED_SECONDS, TRANSMIT_WAIT};
+    use throughline_sample::catalogue::{
+        GPU_METRIC_VALUE, NVLINK_TRANSMIT_BYTES, REGION_ELAPSED_SECONDS, TRANSMIT_WAIT,
+    };
 
     use super::*;
 
@@ -50,5 +49,6 @@ mod tests {
         assert_eq!(sql_type(Table::IbPortCounters, &TRANSMIT_WAIT), "bigint");
         assert_eq!(sql_type(Table::NvlinkCounters, &NVLINK_TRANSMIT_BYTES), "bigint[]");
         assert_eq!(sql_type(Table::MpiRegions, &REGION_ELAPSED_SECONDS), "double precision");
+        assert_eq!(sql_type(Table::GpuMetrics, &GPU_METRIC_VALUE), "double precision");
     }
 }

@@ -85,6 +85,13 @@ impl RowBuffer {
         self.bytes.put_f64(value);
     }
 
+    pub fn optional_float8(&mut self, value: Option<f64>) {
+        match value {
+            Some(value) => self.float8(value),
+            None => self.null(),
+        }
+    }
+
     /// UTC nanoseconds since 1970, rounded down to the microsecond.
     pub fn time(&mut self, nanoseconds: i64) {
         self.field(8);

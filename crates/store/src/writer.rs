@@ -34,6 +34,7 @@ mod late_exports;
 mod late_jobs;
 mod ledger;
 mod lost_gpus;
+mod metric_keys;
 mod multicast_groups;
 mod quarantine;
 mod rank_gpus;

@@ -247,3 +247,37 @@ fn the_number_of_groups_is_bounded() {
     keep(&mut map, 0, 1);
     assert_eq!((map.len(), map.get(&0)), (GROUPS_MAX, Some(&1)));
 }
+
+#[test]
+fn chosen_metrics_are_series_with_their_name_until_they_hold_no_number() {
+    use throughline_sample::wire::{Coverage, GpuMetricValue, GpuMetricsSample, GpuPmSample};
+    let reading = |metrics: &[(&str, Option<u64>, Option<f64>)]| Batch {
+        gpu_pm: vec![GpuPmSample { gpu_uuid: "GPU-1".into(), ..GpuPmSample::default() }],
+        gpu_metrics: vec![GpuMetricsSample {
+            gpu_uuid: "GPU-1".into(),
+            metrics: metrics
+                .iter()
+                .map(|(name, sum, value)| GpuMetricValue { name: (*name).into(), sum: *sum, value: *value })
+                .collect(),
+            ..GpuMetricsSample::default()
+        }],
+        coverage: vec![Coverage { source: CUPTI.to_owned(), ..Coverage::default() }],
+        ..Batch::default()
+    };
+    let last = LastValues::default();
+    last.observe(&reading(&[
+        ("dram__bytes_read.sum", Some(7), None),
+        ("sm__cycles_active.avg", None, Some(2.5)),
+    ]));
+    // The other one is not due.
+    last.observe(&reading(&[("dram__bytes_read.sum", Some(8), None)]));
+    let page = text(&last);
+    let sum = "throughline_gpu_metric_sum_total{gpu=\"GPU-1\",metric=\"dram__bytes_read.sum\"} 8";
+    let mean = "throughline_gpu_metric_value{gpu=\"GPU-1\",metric=\"sm__cycles_active.avg\"} 2.5";
+    assert!(page.contains(sum) && page.contains(mean), "{page}");
+    last.observe(&reading(&[("sm__cycles_active.avg", None, None)]));
+    assert!(!text(&last).contains("sm__cycles_active.avg"));
+    let busy = Event { kind: BUSY.into(), source: CUPTI.into(), ..Event::default() };
+    last.observe(&Batch { events: vec![busy], ..Batch::default() });
+    assert!(!text(&last).contains("throughline_gpu_metric"));
+}

@@ -5,7 +5,7 @@ use super::{Source, Start, Status};
 use crate::profilers::{Coverage, Watcher};
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_gpu::cupti::convert::SOURCE;
+use throughline_gpu::cupti::convert::{NOT_A_NUMBER, SOURCE};
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases, Profiling};
 use throughline_gpu::{SourceStatus, State};
 use throughline_sample::catalogue::UNWATCHED_PROCESSES;
@@ -24,6 +24,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         cupti: settings.library.clone(),
         interval: settings.interval_seconds.duration(),
         sample_interval: Duration::from_secs(1) / settings.samples_per_second.max(1),
+        metrics: settings.metric_groups()?,
         user: settings.user.as_deref().map(crate::users::cupti_user).transpose()?,
         leases: Leases {
             folder: start.places.gpu_leases.clone(),
@@ -74,8 +75,8 @@ fn described(status: SourceStatus, coverage: Coverage) -> Status {
     Status { paused: Some(is_paused), paused_until, conditions, ..said }
 }
 
-/// A GPU that another profiler has, or that has no such monitor, is no failed read.
-const FORGIVEN: [&str; 3] = ["hardware_busy", "not_supported", "no_metric"];
+/// A GPU that another profiler has, or that has no such monitor, is no failed read; neither is a ratio of nothing to nothing.
+const FORGIVEN: [&str; 4] = ["hardware_busy", "not_supported", "no_metric", NOT_A_NUMBER];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

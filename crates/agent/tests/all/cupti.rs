@@ -55,6 +55,21 @@ fn sums_are_exposed_under_the_catalogues_names() {
     ]);
 }
 
+#[test]
+fn chosen_metrics_are_exposed_by_name_and_a_wrong_one_costs_itself_alone() {
+    let node = node("ampere-pm", "libcupti.so").configured(
+        "[cupti]\nmetrics = [\"sm__cycles_active.avg\", \"sm__cycle_active.avg\"]\n\
+         [[cupti.group]]\nmetrics = [\"lts__t_sectors.sum\"]\ninterval_seconds = 0.1\n",
+    );
+    let agent = node.run();
+    agent.wait_for(&[
+        "throughline_gpu_metric_value{gpu=\"GPU-9a31c0de-52b7-4d16-8f0e-000000000001\",metric=\"sm__cycles_active.avg\"} 0",
+        "throughline_gpu_metric_sum_total{gpu=\"GPU-9a31c0de-52b7-4d16-8f0e-000000000001\",metric=\"lts__t_sectors.sum\"} 0",
+        SUMS,
+        UP,
+    ]);
+}
+
 fn gpu(node: &Node, arguments: &[&str]) -> (bool, String) {
     let output = node.command("gpu").args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].concat();

@@ -210,6 +210,20 @@ macro_rules! gpu_values {
 
 gpu_values!(GpuPcieSample, GpuPmSample);
 
+impl Checked for GpuMetricsSample {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        check.past(self.epoch)?;
+        name(&self.source)?;
+        name(&self.gpu_uuid)?;
+        at_most(self.metrics.len(), LIST_MAX)?;
+        for metric in &self.metrics {
+            name(&metric.name)?;
+            finite(metric.value.unwrap_or(0.0))?;
+        }
+        check.time(self.time)
+    }
+}
+
 impl Checked for Event {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         for text in [&self.source, &self.kind, &self.severity] {

@@ -137,6 +137,9 @@ static HOST_PORT: Shape = Shape { bytes: size_of::<HostPortSample>(), fields: &[
 static GPU_LINKS: Shape = Shape { bytes: size_of::<GpuLinksSample>(), fields: &[(5, Message(&LINK_VALUES))] };
 static GPU_PCIE: Shape = Shape { bytes: size_of::<GpuPcieSample>(), fields: &[(5, Message(&VALUES))] };
 static GPU_PM: Shape = Shape { bytes: size_of::<GpuPmSample>(), fields: &[(5, Message(&VALUES))] };
+static GPU_METRIC: Shape = plain::<GpuMetricValue>();
+static GPU_METRICS: Shape =
+    Shape { bytes: size_of::<GpuMetricsSample>(), fields: &[(5, Message(&GPU_METRIC))] };
 static OP_CELL: Shape = plain::<MpiOpCell>();
 static OPS: Shape = Shape { bytes: size_of::<MpiRankBin>(), fields: &[(6, Message(&OP_CELL))] };
 static NODE_CELL: Shape = Shape { bytes: size_of::<MpiNodeCell>(), fields: &[(1, Message(&OP_CELL))] };
@@ -238,5 +241,6 @@ static BATCH: Shape = Shape {
         (42, Message(&OPS)),
         (43, Message(&NODE_CELLS)),
         (45, Message(&GPU_SURVEY)),
+        (46, Message(&GPU_METRICS)),
     ],
 };

@@ -49,6 +49,7 @@ of_nodes!(
     GpuLinksSample,
     GpuPcieSample,
     GpuPmSample,
+    GpuMetricsSample,
     MpiRankBin,
     MpiNodeCells,
     MpiRankPeers,

@@ -3,7 +3,7 @@
 //! To be used in the sampler's process alone: a wedged driver never returns from a call, and a wrong library crashes.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
 
 use cupti_sys::cuda::{CU_DEVICE_ATTRIBUTE_CLOCK_RATE as CLOCK_RATE, CUctx_st, CUdevice, CUuuid, Cuda};
@@ -217,7 +217,7 @@ impl<'l> Host<'l> {
     ///
     /// # Errors
     /// The call that failed; this object is of no use then.
-    pub fn add(&self, names: &[&'static CStr]) -> Result<(), CuptiError> {
+    pub fn add(&self, names: &[&CStr]) -> Result<(), CuptiError> {
         let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
         call!(
             self.library,
@@ -229,6 +229,41 @@ impl<'l> Host<'l> {
             }
         )
         .map(drop)
+    }
+
+    /// The metrics' own names that the chip has, without what may follow them, each with its type.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn own_names(&self) -> Result<Vec<(CUpti_MetricType, String)>, CuptiError> {
+        let mut all = Vec::new();
+        for kind in METRIC_TYPES {
+            let params = call!(
+                self.library,
+                cuptiProfilerHostGetBaseMetrics,
+                CUpti_Profiler_Host_GetBaseMetrics_Params { pHostObject: self.object, metricType: kind }
+            )?;
+            let names = texts(params.ppMetricNames, params.numMetrics);
+            all.extend(names.into_iter().map(|name| (kind, name)));
+        }
+        Ok(all)
+    }
+
+    /// What may follow a metric's own name: `.sum`, `.avg.per_second` and so on.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn endings(&self, kind: CUpti_MetricType, name: &CStr) -> Result<Vec<String>, CuptiError> {
+        let params = call!(
+            self.library,
+            cuptiProfilerHostGetSubMetrics,
+            CUpti_Profiler_Host_GetSubMetrics_Params {
+                pHostObject: self.object,
+                metricType: kind,
+                pMetricName: name.as_ptr(),
+            }
+        )?;
+        Ok(texts(params.ppSubMetrics, params.numOfSubmetrics))
     }
 
     /// The configuration for the GPU, and how many passes it takes.
@@ -266,7 +301,7 @@ impl<'l> Host<'l> {
         &self,
         data: &[u8],
         sample: usize,
-        names: &mut [*const std::ffi::c_char],
+        names: &mut [*const c_char],
         values: &mut [f64],
     ) -> Result<(), CuptiError> {
         assert!(values.len() >= names.len());
@@ -297,8 +332,24 @@ impl Drop for Host<'_> {
     }
 }
 
+/// All types of metrics.
+const METRIC_TYPES: [CUpti_MetricType; 3] =
+    [CUPTI_METRIC_TYPE_COUNTER, CUPTI_METRIC_TYPE_RATIO, CUPTI_METRIC_TYPE_THROUGHPUT];
+
+/// A list of texts that CUPTI gave, copied.
+fn texts(list: *mut *const c_char, count: usize) -> Vec<String> {
+    if list.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: CUPTI gives as many pointers as it says, each to a text of its own.
+    let names = unsafe { std::slice::from_raw_parts(list, count) };
+    let given = names.iter().filter(|name| !name.is_null());
+    // SAFETY: as above.
+    given.map(|name| unsafe { CStr::from_ptr(*name) }.to_string_lossy().into_owned()).collect()
+}
+
 /// A text that a library wrote into a buffer.
-fn to_text(buffer: &[std::ffi::c_char]) -> String {
+fn to_text(buffer: &[c_char]) -> String {
     let bytes: Vec<u8> =
         buffer.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
@@ -312,7 +363,7 @@ fn as_nvml(pci: &str) -> String {
     }
 }
 
-fn uuid_text(bytes: &[std::ffi::c_char; 16]) -> String {
+fn uuid_text(bytes: &[c_char; 16]) -> String {
     let hex: Vec<String> = bytes.iter().map(|byte| format!("{:02x}", byte.to_ne_bytes()[0])).collect();
     let part = |from: usize, to: usize| hex[from..to].concat();
     format!("GPU-{}-{}-{}-{}-{}", part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 16))
@@ -326,7 +377,7 @@ mod tests {
     fn identities_are_written_as_nvml_writes_them() {
         assert_eq!(as_nvml("0004:04:00.0"), "00000004:04:00.0");
         assert_eq!(as_nvml("0000:DF:00.0"), "00000000:df:00.0");
-        let bytes = std::array::from_fn(|at| std::ffi::c_char::try_from(at).unwrap_or(0));
+        let bytes = std::array::from_fn(|at| c_char::try_from(at).unwrap_or(0));
         assert_eq!(uuid_text(&bytes), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
     }
 }

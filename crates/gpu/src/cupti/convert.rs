@@ -9,7 +9,7 @@ use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
 
 use super::code;
-use crate::cupti_frame::{CuptiGpu, CuptiPoll};
+use crate::cupti_frame::{CuptiGpu, CuptiPoll, MetricReading};
 
 /// The name of this source in records.
 pub const SOURCE: &str = "cupti";
@@ -17,6 +17,11 @@ pub const SOURCE: &str = "cupti";
 pub const GPU_BUSY: &str = "gpu.busy";
 /// The event of one that is sampled again.
 pub const GPU_SAMPLED: &str = "gpu.sampled";
+
+/// The reason for a chosen metric none of whose samples held a number, as a ratio of nothing to nothing has none.
+pub const NOT_A_NUMBER: &str = "not_a_number";
+/// The reason for one without a sample since its last report.
+pub const NO_SAMPLE: &str = "no_sample";
 
 /// The metrics of each quantity: its bytes and its highest rate.
 const METRICS: [[&Metric; 2]; 4] = [
@@ -44,7 +49,7 @@ struct Memory {
 pub struct ConvertedCuptiPoll {
     /// The records.
     pub batch: wire::Batch,
-    /// GPUs that could not be read, by reason.
+    /// GPUs that could not be read and values of chosen metrics that are absent, by reason.
     pub absent: BTreeMap<&'static str, u64>,
 }
 
@@ -52,7 +57,7 @@ impl CuptiConverter {
     /// Makes records of a poll. `utc` turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
     pub fn poll(&mut self, poll: &CuptiPoll, utc: &dyn Fn(i64) -> i64) -> ConvertedCuptiPoll {
         let mut converted = ConvertedCuptiPoll::default();
-        let mut time = 0;
+        let (mut time, mut failed) = (0, 0);
         for gpu in &poll.gpus {
             let memory = self.gpus.entry(gpu.uuid.clone()).or_default();
             time = utc(gpu.monotonic_nanoseconds);
@@ -62,6 +67,7 @@ impl CuptiConverter {
             }
             if gpu.code != 0 {
                 *converted.absent.entry(code::reason(gpu.code)).or_default() += 1;
+                failed += 1;
                 continue;
             }
             let epoch = match memory.begun {
@@ -73,9 +79,9 @@ impl CuptiConverter {
                 converted.batch.gpu_links.push(links(gpu, time, epoch));
             } else {
                 converted.batch.gpu_pm.push(sums(gpu, time, epoch));
+                converted.metrics(gpu, time, epoch);
             }
         }
-        let failed: u64 = converted.absent.values().sum();
         converted.batch.coverage.push(wire::Coverage {
             time,
             source: SOURCE.to_owned(),
@@ -87,6 +93,32 @@ impl CuptiConverter {
             ..wire::Coverage::default()
         });
         converted
+    }
+}
+
+impl ConvertedCuptiPoll {
+    /// The metrics that the site chose, as far as they are due; without a value where no sample held a number.
+    fn metrics(&mut self, gpu: &CuptiGpu, time: i64, epoch: i64) {
+        let unknown = gpu.metrics.iter().filter(|metric| metric.sum.is_none() && metric.value.is_none());
+        for metric in unknown {
+            let reason = if metric.void_samples > 0 { NOT_A_NUMBER } else { NO_SAMPLE };
+            *self.absent.entry(reason).or_default() += 1;
+        }
+        if gpu.metrics.is_empty() {
+            return;
+        }
+        let value = |metric: &MetricReading| wire::GpuMetricValue {
+            name: metric.name.clone(),
+            sum: metric.sum,
+            value: metric.value,
+        };
+        self.batch.gpu_metrics.push(wire::GpuMetricsSample {
+            time,
+            epoch,
+            gpu_uuid: gpu.uuid.clone(),
+            source: SOURCE.to_owned(),
+            metrics: gpu.metrics.iter().map(value).collect(),
+        });
     }
 }
 

@@ -3,12 +3,13 @@
 //! Chips name them differently and lack some. A metric that is not known spoils the object that it was added to, so each
 //! is tried on one of its own.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use super::api::{Host, Library};
+use super::chosen::{Chip, Chosen, Selection};
 use super::code::{CuptiError, NO_METRIC, SEVERAL_PASSES};
 
-/// What is sampled, in the order of [`Sums`](super::pm::Sums).
+/// What is sampled, in the order of [`Sums`](super::sums::Sums).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
     /// Bytes that the GPU sent over all its NVLinks, headers included.
@@ -39,8 +40,12 @@ impl Quantity {
 
 /// The metrics of one chip, ready for its performance monitor.
 pub struct Plan<'l> {
-    /// What is read, and the metric's name.
+    /// What is read of bytes, and the metric's name.
     pub wanted: Vec<(Quantity, &'static CStr)>,
+    /// What is read and refused of the metrics that the site chose.
+    pub selection: Selection,
+    /// Names of all metrics, those of bytes first.
+    pub(super) names: Vec<CString>,
     /// The configuration. Must live as long as sampling.
     pub image: Vec<u8>,
     pub(super) host: Host<'l>,
@@ -51,7 +56,12 @@ impl<'l> Plan<'l> {
     ///
     /// # Errors
     /// 27 for a chip without PM Sampling, [`NO_METRIC`] for one that has none of the metrics, [`SEVERAL_PASSES`].
-    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, CuptiError> {
+    pub fn new(
+        library: &'l Library,
+        chip: &CStr,
+        availability: Option<&[u8]>,
+        chosen: &Chosen,
+    ) -> Result<Self, CuptiError> {
         let is_known = |name: &'static CStr| -> Result<bool, CuptiError> {
             Ok(Host::new(library, chip, availability)?.add(&[name]).is_ok())
         };
@@ -64,15 +74,20 @@ impl<'l> Plan<'l> {
                 }
             }
         }
-        if wanted.is_empty() {
+        let fixed: Vec<&CStr> = wanted.iter().map(|(_, name)| *name).collect();
+        let selection = Chip { library, name: chip, availability }.select(&fixed, chosen)?;
+        let sampled = selection.groups.iter().flat_map(|group| &group.metrics);
+        let sampled = sampled.map(|name| CString::new(name.as_str()).unwrap_or_default());
+        let names: Vec<CString> = fixed.iter().map(|name| (*name).to_owned()).chain(sampled).collect();
+        if names.is_empty() {
             return Err(CuptiError { call: "cuptiProfilerHostConfigAddMetrics", code: NO_METRIC });
         }
         let host = Host::new(library, chip, availability)?;
-        host.add(&wanted.iter().map(|(_, name)| *name).collect::<Vec<_>>())?;
+        host.add(&names.iter().map(CString::as_c_str).collect::<Vec<_>>())?;
         let (image, passes) = host.image()?;
         if passes != 1 {
             return Err(CuptiError { call: "cuptiProfilerHostGetNumOfPasses", code: SEVERAL_PASSES });
         }
-        Ok(Self { wanted, image, host })
+        Ok(Self { wanted, selection, names, image, host })
     }
 }

@@ -12,14 +12,16 @@ use cupti_sys::OpenError;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 
 use super::api::{Device, Library};
+use super::chosen::{Chosen, Selection};
 use super::code::{
     CuptiError, FUNCTION_NOT_FOUND, HARDWARE_BUSY, INSUFFICIENT_PRIVILEGES, NOT_SUPPORTED, is_final,
 };
 use super::links::{self, LinksGpu};
 use super::metrics::Plan;
-use super::pm::PmGpu;
+use super::pm::{PmGpu, PmPlan};
+use super::wanted::MetricGroup;
 use crate::bounds;
-use crate::cupti_frame::{CuptiBye, CuptiGpu, CuptiHello, CuptiPoll, LinkBytes, QuantitySum};
+use crate::cupti_frame::{CuptiBye, CuptiGpu, CuptiHello, CuptiMetrics, CuptiPoll, LinkBytes, QuantitySum};
 use crate::frame::{Body, Frame, FrameWriter, Problem, ProblemKind};
 use crate::poll::monotonic_nanoseconds;
 use crate::privileges;
@@ -53,6 +55,8 @@ pub struct CuptiSamplerOptions {
     pub sample_interval: Duration,
     /// The parent: without it the sampler ends.
     pub parent: u32,
+    /// The metrics that the site chose.
+    pub groups: Vec<MetricGroup>,
 }
 
 impl CuptiSamplerOptions {
@@ -61,7 +65,9 @@ impl CuptiSamplerOptions {
     pub fn to_arguments(&self) -> Vec<OsString> {
         let numbers = [self.interval.as_nanos(), self.sample_interval.as_nanos(), u128::from(self.parent)];
         let paths = [self.cuda.clone().into(), self.cupti.clone().into()];
-        paths.into_iter().chain(numbers.map(|number| number.to_string().into())).collect()
+        let numbers = numbers.map(|number| number.to_string().into());
+        let groups = self.groups.iter().map(MetricGroup::to_argument);
+        paths.into_iter().chain(numbers).chain(groups).collect()
     }
 
     /// Reads what [`CuptiSamplerOptions::to_arguments`] wrote.
@@ -80,7 +86,10 @@ impl CuptiSamplerOptions {
         let interval = Duration::from_nanos(number("interval")?.max(1_000_000));
         let sample_interval = Duration::from_nanos(number("sample interval")?).max(SAMPLE_INTERVAL_MIN);
         let parent = u32::try_from(number("parent")?).map_err(|_| BadArguments("parent".into()))?;
-        Ok(Self { cuda, cupti, interval, sample_interval, parent })
+        let groups: Option<Vec<MetricGroup>> =
+            arguments.map(|group| MetricGroup::from_argument(&group)).collect();
+        let groups = groups.ok_or_else(|| BadArguments("a group of metrics is wrong".into()))?;
+        Ok(Self { cuda, cupti, interval, sample_interval, parent, groups })
     }
 }
 
@@ -134,7 +143,7 @@ pub fn chips_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     for chip in chips {
         let name = chip.to_string_lossy();
-        match Plan::new(&library, &chip, None) {
+        match Plan::new(&library, &chip, None, &Chosen::default()) {
             Ok(plan) => {
                 let metrics: Vec<_> = plan.wanted.iter().map(|(_, name)| name.to_string_lossy()).collect();
                 println!("{name} {}", metrics.join(" "));
@@ -159,28 +168,52 @@ struct Gpu<'l> {
     chip: String,
     begun: i64,
     reading: Reading<'l>,
+    /// What is sampled of chosen metrics, and whether the parent has it.
+    selection: (Selection, bool),
 }
 
 impl<'l> Gpu<'l> {
-    fn new(library: &'l Library, device: Device, options: &CuptiSamplerOptions) -> Self {
+    fn new(library: &'l Library, device: Device, options: &CuptiSamplerOptions, chosen: &Chosen) -> Self {
         let chip = library
             .chip(device.index)
             .map_or_else(|_| String::new(), |chip| chip.to_string_lossy().into_owned());
         let nothing = Reading::Failed(0, CuptiError { call: "cuptiPmSamplingEnable", code: NOT_SUPPORTED });
-        let mut gpu = Self { device, chip, begun: 0, reading: nothing };
-        gpu.begin(library, options);
+        let mut gpu =
+            Self { device, chip, begun: 0, reading: nothing, selection: (Selection::default(), true) };
+        gpu.begin(library, options, chosen);
         gpu
     }
 
-    fn begin(&mut self, library: &'l Library, options: &CuptiSamplerOptions) {
+    fn begin(&mut self, library: &'l Library, options: &CuptiSamplerOptions, chosen: &Chosen) {
         self.begun = monotonic_nanoseconds();
-        let nanoseconds = u64::try_from(options.sample_interval.as_nanos()).unwrap_or(u64::MAX);
         let begun = if links::is_of_this_kind(self.chip.as_bytes()) {
+            self.select(
+                chosen.refused(&format!("chip {} has values of links alone: CUPTI's Metric API", self.chip)),
+            );
             LinksGpu::start(library, &self.device, self.begun).map(|gpu| Reading::Links(Box::new(gpu)))
         } else {
-            PmGpu::start(library, &self.device, nanoseconds).map(|gpu| Reading::Pm(Box::new(gpu)))
+            PmPlan::new(library, &self.device, chosen).and_then(|plan| {
+                self.select(plan.selection().clone());
+                let nanoseconds = |of: Duration| u64::try_from(of.as_nanos()).unwrap_or(u64::MAX);
+                let intervals = (nanoseconds(options.sample_interval), nanoseconds(options.interval));
+                PmGpu::start(library, &self.device, plan, intervals).map(|gpu| Reading::Pm(Box::new(gpu)))
+            })
         };
         self.reading = begun.unwrap_or_else(|failed| Reading::Failed(self.begun, failed));
+    }
+
+    fn select(&mut self, selection: Selection) {
+        if self.selection.0 != selection {
+            self.selection = (selection, false);
+        }
+    }
+
+    /// What is sampled of chosen metrics, where the parent does not have it.
+    fn unreported(&mut self) -> Option<CuptiMetrics> {
+        if std::mem::replace(&mut self.selection.1, true) {
+            return None;
+        }
+        Some(planned(&self.device, &self.chip, self.selection.0.clone()))
     }
 
     fn failed(&self) -> Option<CuptiError> {
@@ -258,6 +291,7 @@ impl<'l> Gpu<'l> {
                 reported.samples = gpu.sums.samples;
                 reported.void_samples = gpu.sums.void;
                 reported.overflows = gpu.sums.overflows;
+                reported.metrics = gpu.gathering.report();
                 gpu.sums.begin_peaks();
             }
         }
@@ -288,8 +322,9 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
             );
         }
     };
+    let chosen = Chosen::new(options.groups.clone());
     let mut gpus: Vec<Gpu<'_>> =
-        devices.into_iter().map(|device| Gpu::new(&library, device, options)).collect();
+        devices.into_iter().map(|device| Gpu::new(&library, device, options, &chosen)).collect();
     let hello = CuptiHello {
         cupti_version: library.version(),
         cuda_version: library.driver_version(),
@@ -303,6 +338,9 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
     let (step, interval) = (options.interval.min(DECODE_INTERVAL), nanoseconds(options.interval));
     let mut next = monotonic_nanoseconds() + interval;
     loop {
+        for planned in gpus.iter_mut().filter_map(Gpu::unreported) {
+            out.write(&Frame { body: Some(Body::CuptiMetrics(planned)) })?;
+        }
         if !gpus.iter().any(Gpu::may_come) {
             let failed = gpus.iter().find_map(Gpu::failed).unwrap_or(CuptiError { call: "cuInit", code: 0 });
             return problem(
@@ -320,7 +358,7 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
             return Ok(true);
         }
         let now = monotonic_nanoseconds();
-        gpus.iter_mut().filter(|gpu| gpu.is_due(now)).for_each(|gpu| gpu.begin(&library, options));
+        gpus.iter_mut().filter(|gpu| gpu.is_due(now)).for_each(|gpu| gpu.begin(&library, options, &chosen));
         if now < next {
             gpus.iter_mut().for_each(Gpu::decode);
             continue;
@@ -333,6 +371,13 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
         overruns += missed.unsigned_abs();
         next += (missed + 1) * interval;
     }
+}
+
+/// What a GPU samples of chosen metrics, for the parent.
+fn planned(device: &Device, chip: &str, selection: Selection) -> CuptiMetrics {
+    let Selection { groups, refused } = selection;
+    let (uuid, index, chip) = (device.uuid.clone(), device.index, chip.to_owned());
+    CuptiMetrics { uuid, index, chip, groups, refused, problem: String::new() }
 }
 
 fn nanoseconds(duration: Duration) -> i64 {
@@ -383,10 +428,17 @@ mod tests {
             interval: Duration::from_millis(250),
             sample_interval: Duration::from_millis(2),
             parent: 42,
+            groups: vec![MetricGroup {
+                metrics: vec!["sm__cycles_active.avg".into()],
+                interval: Duration::from_secs(1),
+            }],
         };
         assert_eq!(CuptiSamplerOptions::from_arguments(options.to_arguments()), Ok(options.clone()));
         let mut arguments = options.to_arguments();
-        arguments.pop();
+        arguments[5] = "soon".into();
+        let wrong = CuptiSamplerOptions::from_arguments(arguments.clone()).unwrap_err();
+        assert!(wrong.to_string().contains("group of metrics"));
+        arguments.truncate(4);
         let missing = CuptiSamplerOptions::from_arguments(arguments.clone()).unwrap_err();
         assert!(missing.to_string().contains("parent is missing"));
         arguments[2] = "soon".into();

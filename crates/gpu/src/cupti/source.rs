@@ -13,7 +13,9 @@ use super::code::HARDWARE_BUSY;
 use super::convert::{CuptiConverter, GPU_BUSY, GPU_SAMPLED, SOURCE};
 use super::lease::Leases;
 use super::profiling::Profiling;
+use super::refusals::Refusals;
 use super::sampler::{CUPTI_SUBCOMMAND, CuptiSamplerOptions, QUIT};
+use super::wanted::MetricGroup;
 use crate::cupti_frame::{CuptiHello, CuptiPoll};
 use crate::frame::Body;
 use crate::poll::monotonic_nanoseconds;
@@ -32,6 +34,8 @@ pub struct CuptiConfig {
     pub interval: Duration,
     /// From one sample on the GPU to the next.
     pub sample_interval: Duration,
+    /// The metrics that the site chose beside bytes over NVLink and PCIe.
+    pub metrics: Vec<MetricGroup>,
     /// The user and group that the sampler runs as; the agent's where absent.
     pub user: Option<(u32, u32)>,
     /// Where jobs take the GPUs for their own profilers.
@@ -51,6 +55,7 @@ impl Default for CuptiConfig {
             cupti: PathBuf::from("libcupti.so"),
             interval: Duration::from_secs(1),
             sample_interval: Duration::from_millis(10),
+            metrics: Vec::new(),
             user: None,
             leases: Leases {
                 folder: PathBuf::from("/run/throughline/gpu-leases"),
@@ -87,6 +92,7 @@ impl CuptiSource {
             paused_until: Arc::clone(&paused_until),
             converter: CuptiConverter::default(),
             was_busy: false,
+            refusals: Refusals::default(),
         };
         let supervisor = Supervisor::start(monitors, pace, interval, clock, records)?;
         Ok(Self { supervisor, paused_until })
@@ -121,6 +127,7 @@ struct Monitors {
     converter: CuptiConverter,
     /// Whether another profiler had every GPU in the last reading.
     was_busy: bool,
+    refusals: Refusals,
 }
 
 impl Kind for Monitors {
@@ -138,6 +145,7 @@ impl Kind for Monitors {
             interval: self.config.interval,
             sample_interval: self.config.sample_interval,
             parent: std::process::id(),
+            groups: self.config.metrics.clone(),
         };
         let mut command = Command::new(&self.config.program);
         command.arg(CUPTI_SUBCOMMAND).args(options.to_arguments());
@@ -152,6 +160,12 @@ impl Kind for Monitors {
     fn frame(&mut self, body: Body, outlet: &Outlet) -> FrameKind {
         match body {
             Body::CuptiHello(hello) => hello_from(&hello, outlet),
+            Body::CuptiMetrics(planned) => {
+                let events = self.refusals.take(planned, outlet.utc(monotonic_nanoseconds()));
+                if !events.is_empty() {
+                    outlet.send(wire::Batch { events, ..wire::Batch::default() });
+                }
+            }
             Body::CuptiPoll(poll) => {
                 self.poll(&poll, outlet);
                 // It is to wait for a device that another profiler has.
@@ -208,7 +222,8 @@ impl Monitors {
         if status.state != State::BackingOff {
             status.fruitless = 0;
         }
-        status.detail = problem.map(|gpu| format!("GPU {}: {}", gpu.index, gpu.problem));
+        let problem = problem.map(|gpu| format!("GPU {}: {}", gpu.index, gpu.problem));
+        status.detail = problem.or_else(|| self.refusals.detail());
         (status.gpus, status.unreadable_gpus) = (count(poll.gpus.len()), count(poll.gpus.len() - read));
         status.read(poll.overruns, poll.elapsed_nanoseconds, &converted.absent);
         drop(status);

@@ -5,6 +5,7 @@ mod bench;
 mod changes;
 mod cupti;
 mod cupti_chips;
+mod cupti_metrics;
 mod cupti_nodes;
 mod document;
 mod faults;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use throughline_gpu::convert::Converter;
 use throughline_gpu::cupti::convert::CuptiConverter;
 use throughline_gpu::cupti::metrics::Quantity;
-use throughline_gpu::cupti::pm::Sums;
+use throughline_gpu::cupti::sums::Sums;
 use throughline_gpu::cupti_frame::{CuptiGpu, CuptiPoll, QuantitySum};
 use throughline_gpu::field::{self, value_type};
 use throughline_gpu::frame::{GpuPoll, GpuSurvey, LinkSurvey, Poll, RawField, Survey};

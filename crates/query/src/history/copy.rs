@@ -227,9 +227,11 @@ async fn columns(
         let rest =
             blocks::read(client, request, (keys, metric), Range { from, to }, (&ids, places), held).await?;
         let rows = format!("internal.{}", metric.table.name());
-        queries.extend(
-            rest.iter().map(|(range, ids)| column(keys, (metric.table, &rows), &shown(metric), *range, ids)),
-        );
+        let readings = |(range, ids): &(Range, Vec<i64>)| Query {
+            is_float: metric.is_fractional(),
+            ..column(keys, (metric.table, &rows), &shown(metric), *range, ids)
+        };
+        queries.extend(rest.iter().map(readings));
     }
     Ok(queries)
 }

@@ -109,6 +109,13 @@ static GPUS: Keys = Keys {
     labels: &[("gpu", "k.uuid"), ("instance", "n.name")],
     has_sources: true,
 };
+static GPU_METRICS: Keys = Keys {
+    id: "gpu_metric_id",
+    element: "0",
+    from: "FROM internal.gpu_metric_key k JOIN internal.gpu_key g ON g.id = k.gpu_id JOIN internal.node_key n ON n.id = g.node_id WHERE true",
+    labels: &[("gpu", "g.uuid"), ("instance", "n.name"), ("metric", "k.name")],
+    has_sources: true,
+};
 
 /// The keys of a table under each of its prefixes, in their order.
 fn keys_of(table: Table) -> Vec<&'static Keys> {
@@ -118,6 +125,7 @@ fn keys_of(table: Table) -> Vec<&'static Keys> {
         Table::HostPortCounters => vec![&HOST_PORTS],
         Table::NvlinkCounters => vec![&LINKS],
         Table::GpuPcieCounters | Table::GpuPmCounters => vec![&GPUS],
+        Table::GpuMetrics => vec![&GPU_METRICS],
         Table::MpiOps
         | Table::MpiPeers
         | Table::MpiRegions

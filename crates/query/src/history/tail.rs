@@ -104,13 +104,14 @@ pub fn parts() -> Vec<&'static str> {
 }
 
 /// The tables that are read row by row.
-const TABLES: [Table; 6] = [
+const TABLES: [Table; 7] = [
     Table::IbPortCounters,
     Table::IbPortLaneCounters,
     Table::HostPortCounters,
     Table::NvlinkCounters,
     Table::GpuPcieCounters,
     Table::GpuPmCounters,
+    Table::GpuMetrics,
 ];
 
 impl Default for Tail {

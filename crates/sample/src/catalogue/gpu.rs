@@ -62,3 +62,8 @@ metrics! { PM, GpuPmCounters:
     270 PM_VOID_SAMPLES "void_samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that held no number (the first one, now and then) or more than any GPU carries.", "cuptiProfilerHostEvaluateToGpuValues";
     271 PM_OVERFLOWS "buffer_overflows" Counter Count Wraps(63), "Times the buffer of this GPU's performance monitor was full, so that samples were lost.", "cuptiPmSamplingDecodeData";
 }
+
+metrics! { CHOSEN, GpuMetrics:
+    281 GPU_METRIC_SUM "sum" Counter Own Wraps(63), "A metric that ends in .sum, as the site chose it: summed up over the samples of this GPU's performance monitor.", "CUPTI PM Sampling, [cupti] metrics";
+    282 GPU_METRIC_VALUE "value" Gauge Own Wraps(63), "Any other metric that the site chose: its mean over the samples since the row before, its largest where it ends in .max, its least in .min.", "CUPTI PM Sampling, [cupti] metrics";
+}

@@ -33,7 +33,7 @@ fn names_are_valid_and_end_in_their_unit() {
             Unit::BytesPerSecond => "bytes_per_second",
             Unit::Seconds => "seconds",
             Unit::Ratio => "ratio",
-            Unit::Packets | Unit::Count | Unit::Ticks => "",
+            Unit::Packets | Unit::Count | Unit::Ticks | Unit::Own => "",
         };
         assert!(metric.name.ends_with(ending), "{} is in {}", metric.name, metric.unit.name());
         assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{}: {}", metric.name, metric.help);

@@ -55,6 +55,17 @@ CREATE TABLE internal.gpu_key (
 COMMENT ON TABLE internal.gpu_key IS
     'GPUs as nodes report them: one that was moved to another node has a key of each.';
 
+CREATE TABLE internal.gpu_metric_key (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    gpu_id bigint NOT NULL,
+    name text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (gpu_id, name),
+    FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id)
+);
+COMMENT ON TABLE internal.gpu_metric_key IS
+    'Metrics of GPUs that sites chose ([cupti] metrics of agent.toml), as the vendor''s library names them.';
+
 CREATE TABLE internal.host_port_key (
     id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id bigint NOT NULL,

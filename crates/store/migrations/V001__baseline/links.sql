@@ -66,3 +66,14 @@ CREATE TABLE internal.gpu_pm_counters (
 SELECT public.create_hypertable('internal.gpu_pm_counters', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
 COMMENT ON TABLE internal.gpu_pm_counters IS
     'NVLink and PCIe traffic of whole GPUs, sampled by their performance monitors: cumulative since epoch, and the highest rate in one sample since the row before.';
+
+CREATE TABLE internal.gpu_metrics (
+    time timestamptz NOT NULL,
+    gpu_metric_id bigint NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    PRIMARY KEY (gpu_metric_id, time, source)
+);
+SELECT public.create_hypertable('internal.gpu_metrics', public.by_range('time', INTERVAL '1 hour'), create_default_indexes => false);
+COMMENT ON TABLE internal.gpu_metrics IS
+    'Metrics of GPUs'' performance monitors that the site chose by name, a row for each GPU, metric and reading: sum or value. See gpu_metric_rates.';

@@ -195,6 +195,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("gpu_pcie_rates"),
     function!("gpu_pm_before"),
     function!("gpu_pm_rates"),
+    function!("gpu_metric_rates"),
     // Jobs.
     function!("job_state"),
     function!("jobs_running"),

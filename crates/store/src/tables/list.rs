@@ -32,7 +32,7 @@ const METRICS_STEP: u32 = 240;
 const ROUNDS_STEP: u32 = 300;
 
 /// Hypertables.
-pub(super) const HYPERTABLES: [StoredTable; 38] = [
+pub(super) const HYPERTABLES: [StoredTable; 39] = [
     hypertable(
         "ib_port_counters",
         &["port_id", "time"],
@@ -79,6 +79,15 @@ pub(super) const HYPERTABLES: [StoredTable; 38] = [
             .assuming(OFF)
             .with_metrics(Table::GpuPmCounters, "time, gpu_id, epoch, source, {metrics}")
             .columns("gpu_id", "source, time", NONE),
+    ),
+    hypertable(
+        "gpu_metrics",
+        &["gpu_metric_id", "time", "source"],
+        &["gpu_metrics"],
+        rows(NONE, |_| 150.0)
+            .assuming(OFF)
+            .with_metrics(Table::GpuMetrics, "time, gpu_metric_id, epoch, source, {metrics}")
+            .columns("gpu_metric_id", "source, time", NONE),
     ),
     hypertable(
         "mpi_pvars",

@@ -37,6 +37,7 @@ pub(super) const PLAIN_TABLES: [StoredTable; 60] = [
     }),
     plain("node_key", &["id"], &["nodes"], KEY, |s| s.nodes() * KEY_BYTES),
     plain("gpu_key", &["id"], &["gpus"], KEY, |s| s.gpus() * KEY_BYTES),
+    plain("gpu_metric_key", &["id"], &["gpu_metrics"], KEY, NONE),
     plain("host_port_key", &["id"], &["host_ports"], KEY, |s| s.host_ports() * KEY_BYTES),
     plain("ib_node_key", &["id"], &["ib_nodes"], KEY, |s| s.nodes() * KEY_BYTES),
     plain("ib_port_key", &["id"], &["ib_nodes"], KEY, |s| s.ports() * KEY_BYTES),

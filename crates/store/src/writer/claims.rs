@@ -313,6 +313,7 @@ impl Claims {
             gpu_links: |r: &GpuLinksSample| gpu(&r.gpu_uuid),
             gpu_pcie: |r: &GpuPcieSample| gpu(&r.gpu_uuid),
             gpu_pm: |r: &GpuPmSample| gpu(&r.gpu_uuid),
+            gpu_metrics: |r: &GpuMetricsSample| gpu(&r.gpu_uuid),
             gpus: |r: &GpuInfo| gpu(&r.uuid),
             gpu_link_infos: |r: &GpuLinkInfo| gpu(&r.gpu_uuid),
             host_ports: |r: &HostPortSample| {

@@ -159,6 +159,7 @@ fn gpus(batch: &Batch) -> impl Iterator<Item = &str> {
     let links = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
     let links = links.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
     let links = links.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
+    let links = links.chain(batch.gpu_metrics.iter().map(|sample| &sample.gpu_uuid));
     let links = links.chain(batch.gpus.iter().flat_map(|gpu| [&gpu.uuid, &gpu.parent_uuid]));
     // The other end of a link is a GPU of the same node.
     let links =

@@ -14,6 +14,7 @@ use super::Entry;
 use super::cell_keys::CellKeys;
 use super::fabric_keys::FabricKeys;
 use super::key_sql::{KeySql, position_and_id};
+use super::metric_keys::{GpuMetric, MetricKeys};
 use super::{WriteError, failed};
 
 /// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
@@ -46,6 +47,7 @@ pub(super) struct Keys {
     ib_ports: HashMap<IbPort, i64>,
     host_ports: HashMap<HostPort, (i64, HostPortGuids)>,
     cells: CellKeys,
+    gpu_metrics: MetricKeys,
 }
 
 /// Keys of some batches that are not in the cache.
@@ -80,6 +82,11 @@ impl Keys {
     pub fn gpu(&self, node: &str, uuid: &str) -> Result<i64, String> {
         let key = (node.to_owned(), uuid.to_owned());
         self.gpus.get(&key).copied().ok_or_else(|| unresolved("GPU", uuid))
+    }
+
+    /// The number of a metric of a GPU; none for one beyond the limit of names.
+    pub fn gpu_metric(&self, gpu: i64, name: &str) -> Option<i64> {
+        self.gpu_metrics.id(gpu, name)
     }
 
     pub fn job(&self, key: &str) -> Result<i64, String> {
@@ -146,7 +153,8 @@ impl Keys {
         let entries: Vec<_> = entries.collect();
         self.cells.resolve(client, entries.iter().map(|(_, batch)| *batch)).await?;
         let mut missing = MissingKeys::default();
-        for (entry, batch) in entries {
+        for (entry, batch) in &entries {
+            let (entry, batch) = (*entry, *batch);
             self.note_missing(batch, &mut missing);
             if let Ok(node) = self.node(&batch.node) {
                 missing
@@ -158,6 +166,9 @@ impl Keys {
             }
         }
         self.resolve_gpus(client, missing.gpus).await?;
+        let metrics: BTreeSet<GpuMetric> =
+            entries.iter().flat_map(|(_, batch)| self.metrics(batch)).collect();
+        self.gpu_metrics.resolve(client, metrics).await?;
         self.resolve_ib_nodes(client, missing.ib_nodes).await?;
         self.resolve_ib_ports(client, missing.ib_ports).await?;
         self.resolve_host_ports(client, missing.host_ports).await
@@ -171,12 +182,14 @@ impl Keys {
             + self.ib_ports.len()
             + self.host_ports.len()
             + self.cells.len()
+            + self.gpu_metrics.len()
     }
 
     fn note_missing(&self, batch: &Batch, missing: &mut MissingKeys) {
         let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
         let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
+        let gpus = gpus.chain(batch.gpu_metrics.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpus.iter().flat_map(|gpu| [&gpu.uuid, &gpu.parent_uuid]));
         let links = batch.gpu_link_infos.iter().flat_map(|link| [&link.gpu_uuid, &link.remote_gpu_uuid]);
         for uuid in gpus.chain(links) {
@@ -206,6 +219,16 @@ impl Keys {
                 missing.host_ports.insert(key, guids);
             }
         }
+    }
+
+    /// The metrics of a batch's GPUs that have a key of their own.
+    fn metrics(&self, batch: &Batch) -> Vec<GpuMetric> {
+        let samples = batch.gpu_metrics.iter();
+        let known =
+            samples.filter_map(|sample| Some((self.gpu(&batch.node, &sample.gpu_uuid).ok()?, sample)));
+        let names =
+            known.flat_map(|(gpu, sample)| sample.metrics.iter().map(move |one| (gpu, one.name.clone())));
+        names.collect()
     }
 
     fn note_missing_of_fabric(&self, fabric: i64, batch: &Batch, missing: &mut MissingKeys) {

@@ -22,6 +22,7 @@ pub(super) fn has_any(batch: &Batch) -> bool {
         && batch.gpu_links.is_empty()
         && batch.gpu_pcie.is_empty()
         && batch.gpu_pm.is_empty()
+        && batch.gpu_metrics.is_empty()
         && batch.self_stats.is_empty())
 }
 
@@ -97,6 +98,12 @@ fn collect(batch: &Batch, keys: &Keys, noticed: i64, notes: &mut Notes) -> Resul
     }
     for one in &batch.gpu_pm {
         note(Table::GpuPmCounters, &|| gpu(&one.gpu_uuid), one.time)?;
+    }
+    for one in &batch.gpu_metrics {
+        let gpu = keys.gpu(&batch.node, &one.gpu_uuid)?;
+        for id in one.metrics.iter().filter_map(|metric| keys.gpu_metric(gpu, &metric.name)) {
+            note(Table::GpuMetrics, &|| Ok(id.to_string()), one.time)?;
+        }
     }
     let instance = || Ok(instance_of(batch, keys));
     for one in &batch.self_stats {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::catalogue::{self, Table};
-use throughline_sample::wire::{Batch, Event, LinkValues};
+use throughline_sample::wire::{Batch, Event, GpuMetricValue, LinkValues};
 use throughline_sample::{Guid, RecordTimes, timed_kinds};
 
 use super::keys::Keys;
@@ -158,6 +158,20 @@ impl Rows {
             }];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
+        }
+        for sample in &batch.gpu_metrics {
+            let gpu = keys.gpu(&batch.node, &sample.gpu_uuid)?;
+            let known = |metric: &&GpuMetricValue| metric.sum.is_some() || metric.value.is_some();
+            for metric in sample.metrics.iter().filter(known) {
+                let Some(id) = keys.gpu_metric(gpu, &metric.name) else {
+                    self.unknown_values += 1;
+                    continue;
+                };
+                let row = &mut self.buffers[const { index("gpu_metrics") }];
+                begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+                row.optional_int8(metric.sum.map(|sum| stored(catalogue::GPU_METRIC_SUM.width.reduce(sum))));
+                row.optional_float8(metric.value);
+            }
         }
         Ok(())
     }

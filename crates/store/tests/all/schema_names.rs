@@ -10,7 +10,7 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 17] = [
+const VIEWS: [&str; 18] = [
     "contested_ranks",
     "event_named",
     "ib_link_named",
@@ -34,6 +34,7 @@ const VIEWS: [&str; 17] = [
 const FUNCTIONS: [&str; 17] = [
     "counter_increase",
     "counter_rate",
+    "gpu_metric_rates",
     "gpu_pcie_rates",
     "gpu_pcie_readings",
     "gpu_pm_rates",

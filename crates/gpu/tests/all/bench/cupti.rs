@@ -8,7 +8,7 @@ use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 use throughline_gpu::{Pace, SourceStatus, default_clock};
 use throughline_sample::catalogue::Metric;
-use throughline_sample::wire::{Batch, GpuPmSample};
+use throughline_sample::wire::{Batch, Event, GpuPmSample};
 use tokio::sync::mpsc;
 
 /// A running source, its records, and the node that it reads.
@@ -16,6 +16,8 @@ pub struct Cupti {
     /// First, so that the source ends before its folder goes.
     pub source: CuptiSource,
     records: mpsc::Receiver<Batch>,
+    /// Events that came without a reading.
+    events: Vec<Event>,
     /// Its folder and scenario.
     pub bench: Bench,
     /// Where leases lie.
@@ -55,7 +57,7 @@ impl Cupti {
         change(&mut config);
         let (sender, records) = mpsc::channel(1024);
         let source = CuptiSource::start(config, default_clock(), sender).unwrap();
-        Self { source, records, bench, leases }
+        Self { source, records, events: Vec::new(), bench, leases }
     }
 
     /// Starts it on `ampere-pm` with lines added.
@@ -69,10 +71,16 @@ impl Cupti {
         loop {
             match self.records.try_recv() {
                 Ok(batch) if !batch.coverage.is_empty() => return batch,
+                Ok(batch) => self.events.extend(batch.events),
                 _ => std::thread::sleep(Duration::from_millis(2)),
             }
             assert!(Instant::now() < deadline, "no batch; {:?}", self.source.status());
         }
+    }
+
+    /// Events that came without a reading, until the last one that was taken.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Waits until the status is as wanted.

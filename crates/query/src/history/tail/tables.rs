@@ -254,11 +254,13 @@ impl TableTail {
                 place.into_iter().for_each(|place| put(0, place, true, 1.0));
             }
         }
-        for place in 0..metrics.len() {
+        for (place, metric) in metrics.iter().enumerate() {
             let Some(mut value) = field(data)? else { continue };
             if self.table.has_arrays() {
                 // Counts below 2^53 are exact, and larger ones as exact as Prometheus has them.
                 elements(value, |element, value| put(element, place, false, value as f64))?;
+            } else if metric.is_fractional() {
+                put(0, place, false, value.try_get_f64().ok()?);
             } else {
                 put(0, place, false, value.try_get_i64().ok()? as f64);
             }
