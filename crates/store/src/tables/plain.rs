@@ -30,7 +30,7 @@ fn jobs(rows_bytes: f64, nodes: f64) -> f64 {
 }
 
 /// Plain tables.
-pub(super) const PLAIN_TABLES: [StoredTable; 60] = [
+pub(super) const PLAIN_TABLES: [StoredTable; 61] = [
     plain("fabric", &["id"], &["ib_nodes"], KEY, |s| s.fabrics() * KEY_BYTES),
     plain("fabric_attribute", &["fabric_id", "valid_from"], &["ib_nodes"], STATE_OF_ITS_TIME, |s| {
         s.fabrics() * STATES_A_YEAR * STATE_BYTES

@@ -8,6 +8,7 @@ mod courses;
 mod events;
 mod fabric;
 mod folded;
+mod gpu_traffic;
 mod groups;
 mod intervals;
 mod job_parts;
