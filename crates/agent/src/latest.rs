@@ -435,11 +435,13 @@ impl Expose for LastValues {
                 );
                 continue;
             }
+            let domain = gpu.nvlink_domain().unwrap_or_default();
             let labels = [
                 ("gpu", gpu.uuid.as_str()),
                 ("index", &index),
                 ("name", &gpu.name),
                 ("pci", &gpu.pci_bus_id),
+                ("domain", &domain),
             ];
             page.info("throughline_gpu_info", "A GPU of this node.", &labels);
         }

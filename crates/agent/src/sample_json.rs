@@ -101,6 +101,8 @@ fn gpu(gpu: &wire::GpuInfo) -> Value {
         "parent": gpu.parent_uuid,
         "numa_node": gpu.numa_node,
         "nearest_hcas": gpu.nearest_hcas,
+        "nvlink_domain": gpu.nvlink_domain(),
+        "fabric_state": (!gpu.fabric_state.is_empty()).then_some(&gpu.fabric_state),
     })
 }
 

@@ -172,6 +172,26 @@ pub struct GpuSurvey {
     /// Whether there may be more partitions, which could not be read.
     #[prost(bool, tag = "8")]
     pub has_unread_parts: bool,
+    /// Its registration in a fabric of NVLinks; absent where it takes part in none.
+    #[prost(message, optional, tag = "9")]
+    pub fabric: Option<FabricSurvey>,
+}
+
+/// How far a GPU's registration in a fabric of NVLinks is.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct FabricSurvey {
+    /// `nvmlGpuFabricState_t`: 1 not started, 2 in progress, 3 completed.
+    #[prost(uint32, tag = "1")]
+    pub state: u32,
+    /// NVML's code for the registration; it counts once that is completed.
+    #[prost(uint32, tag = "2")]
+    pub status: u32,
+    /// UUID of the cluster, 16 bytes; all 0 where the fabric is the node's own.
+    #[prost(bytes = "vec", tag = "3")]
+    pub cluster_uuid: Vec<u8>,
+    /// The clique in the cluster: GPUs of one clique reach one another over NVLink.
+    #[prost(uint32, tag = "4")]
+    pub clique_id: u32,
 }
 
 /// One partition of a GPU: NVIDIA's MIG.

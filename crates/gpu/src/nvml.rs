@@ -14,6 +14,7 @@ use crate::frame::ProblemKind;
 use crate::library::{LoadedLibrary, OpenError};
 use crate::reader::{GivenUp, Reader};
 
+mod fabric;
 mod gpm;
 mod gpu;
 mod plan;
@@ -108,6 +109,7 @@ pub struct Library {
     mig_handle: Option<PartByIndex>,
     gpu_instance: Option<DeviceNumber>,
     compute_instance: Option<DeviceNumber>,
+    fabric: Option<fabric::DeviceFabric>,
     gpm: Option<gpm::Calls>,
     xid: Option<xid::Calls>,
     opened: LoadedLibrary,
@@ -150,6 +152,7 @@ impl Library {
                 mig_handle: opened.optional("nvmlDeviceGetMigDeviceHandleByIndex"),
                 gpu_instance: opened.optional("nvmlDeviceGetGpuInstanceId"),
                 compute_instance: opened.optional("nvmlDeviceGetComputeInstanceId"),
+                fabric: opened.optional(fabric::CALL),
                 gpm: gpm::Calls::find(&opened),
                 xid: xid::Calls::find(&opened),
                 opened,

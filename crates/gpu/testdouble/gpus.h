@@ -34,7 +34,14 @@ struct process {
 	unsigned pid, gpu_instance, compute_instance; /* ~0u: not on a partition */
 };
 
+/* Registration in a fabric of NVLinks; state 0: it takes part in none. */
+struct fabric {
+	unsigned state, status, clique;
+	unsigned char cluster[16];
+};
+
 struct gpu {
+	struct fabric fabric;
 	bool present, lost, state_field, gpm, gpm_is_given, ecc;
 	double gpm_given[2]; /* MiB a second, sent and received */
 	unsigned c2c, c2c_mbps;

@@ -37,10 +37,12 @@
  *   metric N_GPU NAME VALUE [VALUE …]  what successive samples of CUPTI hold of a metric, again from the first (8 at most); nan is
  *                                     a value, too. Of a metric without a line 0, of bytes over links and PCIe what `traffic` and `pcie` say
  *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
+ *   fabric N_GPU CLUSTER CLIQUE [STATE [STATUS]]   its registration in a fabric of NVLinks: UUID of the cluster (all 0: the node's own),
+ *                                     not_supported, not_started, in_progress or completed (default), and NVML's code
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
  *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
- *                                     fields, state, version, remote, processes; connect (DCGM)
+ *                                     fields, state, version, remote, processes, fabric; connect (DCGM)
  *                                     of libcuda cuInit, cuCtxCreate; of libcupti cupti_init, chip, availability,
  *                                     pm_enable, pm_config, pm_start, pm_decode
  *                                     (of one GPU: na N_GPU * 9001 enable, 9002 decode, 9003 links)

@@ -275,6 +275,39 @@ static void read_part(char *rest)
 	}
 }
 
+/* A UUID's digits, dashes left out. */
+static void read_uuid(unsigned char *bytes, const char *text)
+{
+	for (int i = 0; i < 16; i++) {
+		char digits[3] = {0};
+		text += *text == '-';
+		strncpy(digits, text, 2);
+		char *end;
+		bytes[i] = (unsigned char)strtoul(digits, &end, 16);
+		if (end != digits + 2)
+			refuse("a UUID lacks digits at '%s'", text);
+		text += 2;
+	}
+	if (*text)
+		refuse("'%s' is beyond a UUID", text);
+}
+
+static void read_fabric(char *rest)
+{
+	static const char *const states[] = {"not_supported", "not_started", "in_progress", "completed"};
+	int first, last;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	const char *cluster = word(&rest), *clique = word(&rest), *state = word(&rest), *status = word(&rest);
+	struct fabric fabric = {.state = 3, .status = status ? (unsigned)number(status) : 0,
+				.clique = (unsigned)number(clique ? clique : "")};
+	read_uuid(fabric.cluster, cluster ? cluster : "");
+	for (unsigned i = 0; state && !is(states[fabric.state = i], state); i++)
+		if (i == 3)
+			refuse("a fabric has no state '%s'", state);
+	for (int i = first; i <= last; i++)
+		scenario.gpus[i].fabric = fabric;
+}
+
 static void read_value(char *rest)
 {
 	if (scenario.value_count == MAX_VALUES)
@@ -419,6 +452,8 @@ void read_line(char *line, const char *path, void (*include)(const char *path))
 		read_process(rest);
 	else if (is(kind, "part"))
 		read_part(rest);
+	else if (is(kind, "fabric"))
+		read_fabric(rest);
 	else if (is(kind, "field"))
 		read_value(rest);
 	else if (is(kind, "metric"))

@@ -59,6 +59,21 @@ pub struct Gpu {
     pub parent: Option<String>,
     /// It is there and does not answer.
     pub is_lost: bool,
+    /// NVLink domain over several nodes: UUID of the cluster, a dot and the clique.
+    pub nvlink_domain: Option<String>,
+    /// How far its registration in a fabric of NVLinks is.
+    pub fabric_state: Option<String>,
+}
+
+/// What a host has in an NVLink domain over several nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDomain {
+    /// The domain's name.
+    pub domain: String,
+    /// The host's.
+    pub host: String,
+    /// GPUs there, partitions not counted.
+    pub gpus: i64,
 }
 
 /// An NVLink, by its end at a GPU.
@@ -177,7 +192,8 @@ pub async fn hosts(client: &Client, names: &[&str], at: QueryTime) -> Result<Vec
 /// The database's.
 pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
-        "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid, g.is_lost
+        "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid, g.is_lost,
+                g.fabric_cluster_uuid || '.' || g.fabric_clique_id, g.fabric_state
          FROM internal.gpu g LEFT JOIN internal.gpu_key p ON p.id = g.parent_gpu_id
          WHERE g.node_id = ANY($1) AND {} ORDER BY g.node_id, g.index, g.uuid",
         at.valid("g")
@@ -194,8 +210,30 @@ pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<G
         nearest_adapters: row.get(7),
         parent: row.get(8),
         is_lost: row.get(9),
+        nvlink_domain: row.get(10),
+        fabric_state: row.get(11),
     };
     Ok(rows.iter().map(gpu).collect())
+}
+
+/// The hosts of the NVLink domains over several nodes that a host has GPUs in, at a time, by domain and name.
+///
+/// # Errors
+/// The database's.
+pub async fn nvlink_domains(client: &Client, host: i64, at: QueryTime) -> Result<Vec<InDomain>, Error> {
+    let sql = format!(
+        "SELECT g.fabric_cluster_uuid || '.' || g.fabric_clique_id, k.name, count(*)
+         FROM (SELECT DISTINCT o.fabric_cluster_uuid, o.fabric_clique_id FROM internal.gpu o
+               WHERE o.node_id = $1 AND o.fabric_cluster_uuid IS NOT NULL AND o.parent_gpu_id IS NULL AND {own}) d
+         JOIN internal.gpu g ON g.fabric_cluster_uuid = d.fabric_cluster_uuid AND g.fabric_clique_id = d.fabric_clique_id
+         JOIN internal.node_key k ON k.id = g.node_id
+         WHERE g.parent_gpu_id IS NULL AND {all} GROUP BY 1, 2 ORDER BY 1, 2",
+        own = at.valid("o"),
+        all = at.valid("g"),
+    );
+    let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading NVLink domains"))?;
+    let one = |row: &Row| InDomain { domain: row.get(0), host: row.get(1), gpus: row.get(2) };
+    Ok(rows.iter().map(one).collect())
 }
 
 /// NVLinks of GPUs at a time, by GPU and number.

@@ -9,6 +9,7 @@ mod fabric;
 mod ident;
 pub mod job_key;
 mod kinds;
+mod nvlink_domain;
 mod rate;
 pub mod rounds;
 pub mod row_rules;
@@ -19,6 +20,7 @@ mod values;
 pub use fabric::{CommonGuids, FABRIC_NAME_BYTES_MAX, FINGERPRINT_GUIDS_MAX, fabric_name_fault};
 pub use ident::{Guid, InvalidGuid};
 pub use kinds::RecordTimes;
+pub use nvlink_domain::FABRIC_STATES;
 pub use rate::{increase, rate};
 pub use time::{from_rfc3339, to_rfc3339};
 

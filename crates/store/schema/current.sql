@@ -582,12 +582,20 @@ CREATE TABLE internal.gpu (
     nearest_hcas text[],
     -- Whether it is there and does not answer.
     is_lost boolean NOT NULL DEFAULT false,
+    -- NVLink domain over several nodes, with fabric_clique_id: GPUs that have both in common reach one another over
+    -- NVLink. NULL where it is in none, or not known.
+    fabric_cluster_uuid text,
+    fabric_clique_id bigint,
+    -- How far its registration in a fabric of NVLinks is: not_started, in_progress, completed, failed, unknown;
+    -- NULL where it takes part in none, or not known.
+    fabric_state text,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
     FOREIGN KEY (parent_gpu_id) REFERENCES internal.gpu_key(id)
 );
 CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
+CREATE INDEX gpu_of_domain ON internal.gpu (fabric_cluster_uuid, fabric_clique_id) WHERE (fabric_cluster_uuid IS NOT NULL);
 CREATE INDEX gpu_of_node ON internal.gpu (node_id);
 
 -- GPUs as nodes report them: one that was moved to another node has a key of each.
@@ -6297,6 +6305,17 @@ LEFT JOIN LATERAL (
 LEFT JOIN internal.run_visible j ON j.key = e.job_key;
 COMMENT ON VIEW public.event_named IS
     'Events with the names of their subjects: the node of the fabric as it is called now, the job and its user. Condition time, so that only those days are read.';
+
+-- GPUs that are lost are still in their domain.
+CREATE OR REPLACE VIEW public.nvlink_domain AS
+SELECT g.fabric_cluster_uuid || '.' || g.fabric_clique_id AS domain, g.fabric_cluster_uuid AS cluster_uuid, g.fabric_clique_id AS clique_id,
+       count(DISTINCT g.node_id) AS node_count, count(*) AS gpu_count,
+       array_agg(DISTINCT n.name ORDER BY n.name) AS nodes, array_agg(g.uuid ORDER BY n.name, g.index, g.uuid) AS gpus
+FROM internal.gpu g JOIN internal.node_key n ON n.id = g.node_id
+WHERE g.valid_to IS NULL AND g.parent_gpu_id IS NULL AND g.fabric_cluster_uuid IS NOT NULL
+GROUP BY g.fabric_cluster_uuid, g.fabric_clique_id;
+COMMENT ON VIEW public.nvlink_domain IS
+    'NVLink domains over several nodes (GB200 NVL72), by the registration of their GPUs with NVIDIA''s fabric manager. GPUs of one can reach one another over NVLink, and what goes that way is in no InfiniBand port''s counters. The name is UUID of the cluster, a dot and the clique.';
 
 -- A row for each pair of ends, as INAM has it: an end is a GPU, or a switch or CPU by its place on the bus.
 CREATE OR REPLACE VIEW public.intra_node_topo AS

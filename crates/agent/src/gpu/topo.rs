@@ -93,6 +93,9 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
             let _ = writeln!(text, "       partition {} {}  {}", part.index, part.name, part.uuid);
         }
     }
+    for line in domains(&gpus) {
+        let _ = writeln!(text, "{line}");
+    }
     let adapters =
         here.adapters.iter().map(|adapter| Leaf { place: &adapter.place, label: adapter.device.clone() });
     let placed = gpus.iter().filter_map(|gpu| {
@@ -121,6 +124,24 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
         });
     }
     text
+}
+
+/// A line for each NVLink domain over several nodes, and for each state of a registration that has not come to one.
+fn domains(gpus: &[GpuInfo]) -> Vec<String> {
+    let mut lines: Vec<(String, Vec<u32>)> = Vec::new();
+    for gpu in gpus {
+        let what = match (gpu.nvlink_domain(), gpu.fabric_state.as_str()) {
+            (Some(domain), _) => format!("NVLink domain {domain}"),
+            // One without a domain is the node's own.
+            (None, "" | "completed") => continue,
+            (None, state) => format!("NVLink domain: registration {}", state.replace('_', " ")),
+        };
+        match lines.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, indices)) => indices.push(gpu.index),
+            None => lines.push((what, vec![gpu.index])),
+        }
+    }
+    lines.into_iter().map(|(what, indices)| format!("{what}: GPU {}", ranges(&indices))).collect()
 }
 
 /// One logical link, from whatever is written at its beginning.
@@ -206,6 +227,8 @@ fn document(node: &str, batch: &Batch, here: &Places) -> Value {
                 "numa_node": place.and_then(|place| place.numa_node),
                 "pcie_path": place.map(|place| &place.path),
                 "nearest_hcas": nearest.as_ref().map(|(_, names)| names),
+                "nvlink_domain": gpu.nvlink_domain(),
+                "fabric_state": (!gpu.fabric_state.is_empty()).then_some(&gpu.fabric_state),
                 "nearest_hcas_distance": nearest.as_ref().map(|(distance, _)| distance.name()),
                 "partitions": parts,
             })
@@ -248,6 +271,30 @@ mod tests {
     fn numbers_that_follow_one_another_are_written_as_a_range() {
         assert_eq!(ranges(&[0, 1, 2, 3, 5, 8, 9]), "0-3, 5, 8, 9");
         assert_eq!(ranges(&[7]), "7");
+    }
+
+    #[test]
+    fn each_nvlink_domain_and_each_registration_that_goes_on_is_a_line() {
+        let gpu = |index, clique: Option<u32>, state: &str| GpuInfo {
+            index,
+            fabric_cluster_uuid: clique
+                .map_or_else(String::new, |_| "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".into()),
+            fabric_clique_id: clique,
+            fabric_state: state.into(),
+            ..GpuInfo::default()
+        };
+        let gpus = [
+            gpu(0, Some(7), "completed"),
+            gpu(1, Some(7), "completed"),
+            gpu(2, None, "in_progress"),
+            gpu(3, None, "completed"),
+            gpu(4, None, ""),
+        ];
+        let said = [
+            "NVLink domain 5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e.7: GPU 0, 1",
+            "NVLink domain: registration in progress: GPU 2",
+        ];
+        assert_eq!(domains(&gpus), said);
     }
 
     #[test]

@@ -40,7 +40,14 @@ fn batch() -> Batch {
         host_ports: vec![port],
         gpu_links: vec![GpuLinksSample { gpu_uuid: "GPU-1".into(), links, ..Default::default() }],
         gpu_pcie: vec![pcie],
-        gpus: vec![GpuInfo { uuid: "GPU-1".into(), index: 3, name: "H\"200".into(), ..Default::default() }],
+        gpus: vec![GpuInfo {
+            uuid: "GPU-1".into(),
+            index: 3,
+            name: "H\"200".into(),
+            fabric_cluster_uuid: "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".into(),
+            fabric_clique_id: Some(7),
+            ..Default::default()
+        }],
         ..Batch::default()
     }
 }
@@ -55,7 +62,7 @@ fn names_and_labels_are_the_catalogues() {
         "throughline_nvlink_transmit_bytes_total{gpu=\"GPU-1\",link=\"0\"} 7",
         "throughline_nvlink_up{gpu=\"GPU-1\",link=\"1\"} 0",
         "throughline_pcie_receive_bytes_total{gpu=\"GPU-1\"} 5",
-        "throughline_gpu_info{gpu=\"GPU-1\",index=\"3\",name=\"H\\\"200\",pci=\"\"} 1",
+        "throughline_gpu_info{gpu=\"GPU-1\",index=\"3\",name=\"H\\\"200\",pci=\"\",domain=\"5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e.7\"} 1",
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use throughline_gpu::code::Code;
 
 /// Functions whose refusal must be named, as each one answers in the scenario of [`node`].
-const FUNCTIONS: [&str; 23] = [
+const FUNCTIONS: [&str; 24] = [
     "nvmlInit_v2",
     "nvmlDeviceGetCount_v2",
     "nvmlDeviceGetHandleByIndex_v2",
@@ -24,6 +24,7 @@ const FUNCTIONS: [&str; 23] = [
     "nvmlDeviceGetMaxMigDeviceCount",
     "nvmlDeviceGetMigDeviceHandleByIndex",
     "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetGpuFabricInfoV",
     "nvmlGpmQueryDeviceSupport",
     "nvmlGpmSampleAlloc",
     "nvmlGpmSampleGet",

@@ -282,6 +282,9 @@ impl Checked for GpuInfo {
         small(self.index)?;
         number(self.link_count, LINKS_MAX)?;
         small(self.numa_node.unwrap_or(0))?;
+        if !self.is_fabric_plausible() {
+            return Err(Rejection::Name);
+        }
         names(&self.nearest_hcas)
     }
 }

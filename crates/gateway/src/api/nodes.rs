@@ -65,6 +65,7 @@ struct Node {
     clock_offset_seconds: Option<f64>,
     numa_nodes: Vec<i32>,
     gpus: Vec<GpuResponse>,
+    nvlink_domains: Vec<Domain>,
     nv_switches: Vec<Switch>,
     adapters: Vec<Adapter>,
     links: Links,
@@ -82,7 +83,21 @@ struct GpuResponse {
     numa_node: Option<i32>,
     nearest_adapters: Option<Vec<String>>,
     is_lost: bool,
+    nvlink_domain: Option<String>,
+    fabric_state: Option<String>,
     partitions: Vec<PartitionResponse>,
+}
+
+#[derive(Serialize)]
+struct Domain {
+    domain: String,
+    nodes: Vec<DomainNode>,
+}
+
+#[derive(Serialize)]
+struct DomainNode {
+    host: String,
+    gpus: i64,
 }
 
 #[derive(Serialize)]
@@ -173,6 +188,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 gpus.into_iter().partition(|gpu| gpu.parent.is_none());
             let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
             let gpu_links = nodes::gpu_links(client, &ids, requested_at).await?;
+            let nvlink_domains = domains(nodes::nvlink_domains(client, host.id, requested_at).await?);
             let ports = nodes::ports(client, &[host.id], requested_at).await?;
             let port_ids: Vec<i64> = ports.iter().map(|port| port.id).collect();
             let nvlinks = rates::rates(client, CountedLink::Nvlinks, &ids, &grid).await?;
@@ -193,6 +209,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 boot_ms: host.boot,
                 clock_offset_seconds,
                 numa_nodes,
+                nvlink_domains,
                 logical: logical(&links),
                 links,
                 nv_switches,
@@ -243,6 +260,7 @@ fn without_agent(name: &str, at: i64, seconds: f64, ports: Vec<Port>, rates: &[r
         clock_offset_seconds: None,
         numa_nodes: Vec::new(),
         gpus: Vec::new(),
+        nvlink_domains: Vec::new(),
         nv_switches: Vec::new(),
         adapters: ports.into_iter().zip(rates).map(adapter).collect(),
         links: Links::default(),
@@ -262,6 +280,8 @@ fn gpu(gpu: Gpu, partitions: &[Gpu]) -> GpuResponse {
     GpuResponse {
         partitions: own.map(listed).collect(),
         is_lost: gpu.is_lost,
+        nvlink_domain: gpu.nvlink_domain,
+        fabric_state: gpu.fabric_state,
         uuid: gpu.uuid,
         index: gpu.index,
         name: gpu.name,
@@ -269,6 +289,19 @@ fn gpu(gpu: Gpu, partitions: &[Gpu]) -> GpuResponse {
         numa_node: gpu.numa_node,
         nearest_adapters: gpu.nearest_adapters,
     }
+}
+
+/// Domains with their hosts, of hosts in the order of their domains.
+fn domains(hosts: Vec<nodes::InDomain>) -> Vec<Domain> {
+    let mut domains: Vec<Domain> = Vec::new();
+    for one in hosts {
+        let node = DomainNode { host: one.host, gpus: one.gpus };
+        match domains.last_mut().filter(|last| last.domain == one.domain) {
+            Some(last) => last.nodes.push(node),
+            None => domains.push(Domain { domain: one.domain, nodes: vec![node] }),
+        }
+    }
+    domains
 }
 
 /// Bytes per second out and in over the window, and the age of the newest reading.

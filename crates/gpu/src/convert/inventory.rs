@@ -3,7 +3,7 @@
 use throughline_sample::wire;
 
 use super::{Converter, lost_event, remote_type_name};
-use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Survey};
+use crate::frame::{FabricSurvey, GpuSurvey, LinkSurvey, PartSurvey, Survey};
 
 /// What there is as records.
 #[derive(Debug, Default, PartialEq)]
@@ -123,7 +123,11 @@ fn surveyed(gpu: &GpuSurvey) -> impl Iterator<Item = wire::SurveyedGpu> + '_ {
 }
 
 fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
+    let (state, domain) = gpu.fabric.as_ref().map_or(("", None), fabric_of);
     wire::GpuInfo {
+        fabric_state: state.to_owned(),
+        fabric_cluster_uuid: domain.as_ref().map_or_else(String::new, |(cluster, _)| cluster.clone()),
+        fabric_clique_id: domain.map(|(_, clique)| clique),
         uuid: gpu.uuid.clone(),
         index: gpu.index,
         name: gpu.name.clone(),
@@ -132,6 +136,29 @@ fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
         link_count: u32::try_from(gpu.links.len()).unwrap_or(u32::MAX),
         ..wire::GpuInfo::default()
     }
+}
+
+/// The word for the state of a registration, and the NVLink domain (cluster and clique) where it has one: not before it is completed,
+/// and none in a fabric of the node's own, whose cluster has no UUID.
+fn fabric_of(fabric: &FabricSurvey) -> (&'static str, Option<(String, u32)>) {
+    match (fabric.state, fabric.status) {
+        (1, _) => ("not_started", None),
+        (2, _) => ("in_progress", None),
+        (3, 0) => {
+            let cluster = uuid_text(&fabric.cluster_uuid);
+            ("completed", cluster.map(|cluster| (cluster, fabric.clique_id)))
+        }
+        (3, _) => ("failed", None),
+        _ => ("unknown", None),
+    }
+}
+
+/// A UUID as text; `None` where all of it is 0.
+fn uuid_text(bytes: &[u8]) -> Option<String> {
+    let bytes: [u8; 16] = bytes.try_into().ok()?;
+    let digits = format!("{:032x}", u128::from_be_bytes(bytes));
+    let (a, b, c, d, e) = (&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]);
+    (bytes != [0; 16]).then(|| format!("{a}-{b}-{c}-{d}-{e}"))
 }
 
 /// A partition, as a device of its own under its GPU. It has no links: the GPU's are off while it is partitioned.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::code::Code;
 use crate::field::value_type::UNSIGNED_LONG_LONG;
-use crate::frame::PartSurvey;
+use crate::frame::{FabricSurvey, PartSurvey};
 
 const UUID: &str = "GPU-1";
 
@@ -316,4 +316,27 @@ fn no_epoch_holds_a_decrease() {
         before = Some((epoch, sent));
     }
     assert!(epochs > 100, "the sequence holds resets: {epochs}");
+}
+
+#[test]
+fn a_gpu_is_in_a_domain_once_its_registration_is_completed_and_of_a_cluster() {
+    let cluster: Vec<u8> = (0..16).collect();
+    let of = |state, status, cluster_uuid: &[u8]| {
+        let fabric = FabricSurvey { state, status, cluster_uuid: cluster_uuid.to_vec(), clique_id: 5 };
+        let gpu = GpuSurvey { uuid: UUID.into(), fabric: Some(fabric), ..GpuSurvey::default() };
+        let mut converter = Converter::default();
+        converter.survey(&Survey { gpus: vec![gpu], ..Survey::default() });
+        let info = converter.inventory(1).gpus.remove(0);
+        assert!(info.is_fabric_plausible(), "{info:?}");
+        (info.fabric_state.clone(), info.nvlink_domain())
+    };
+    let domain = "00010203-0405-0607-0809-0a0b0c0d0e0f.5".to_owned();
+    assert_eq!(of(3, 0, &cluster), ("completed".into(), Some(domain)));
+    assert_eq!(of(3, 0, &[0; 16]), ("completed".into(), None), "the node's own fabric");
+    assert_eq!(of(3, 999, &cluster), ("failed".into(), None));
+    assert_eq!(of(2, 0, &cluster), ("in_progress".into(), None));
+    assert_eq!(of(1, 0, &cluster), ("not_started".into(), None));
+    assert_eq!(of(9, 0, &cluster), ("unknown".into(), None));
+    let info = converter().inventory(1).gpus.remove(0);
+    assert_eq!((info.fabric_state.as_str(), info.nvlink_domain()), ("", None));
 }

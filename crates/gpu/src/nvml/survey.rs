@@ -4,7 +4,7 @@
 
 use super::plan::GpuPlan;
 use super::refusals::{Refusals, chosen, where_any_answers};
-use super::{Gpu, NVLINK_VERSION_5_0, Session};
+use super::{Gpu, NVLINK_VERSION_5_0, Session, fabric};
 use crate::code::Code;
 use crate::field::{self, C2C_FIRST_LINK, Family, FieldValue};
 use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Refusal, Survey};
@@ -114,6 +114,7 @@ fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals
     });
     let links = describe_links(gpu, refusals);
     let (parts, has_unread_parts) = describe_parts(gpu, refusals);
+    let fabric = refusals.or_before(fabric::CALL, gpu.fabric(), |known| known.fabric.clone());
     GpuSurvey {
         index,
         uuid,
@@ -123,6 +124,7 @@ fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String, refusals: &mut Refusals
         links: links.into_iter().chain(describe_c2c(gpu, refusals)).collect(),
         parts,
         has_unread_parts,
+        fabric,
         gpm: None,
         xids: None,
     }

@@ -191,7 +191,9 @@ fn a_second_gpu_of_the_same_uuid_is_refused_with_an_event() {
 
 #[test]
 fn each_function_with_each_code_keeps_its_words_and_the_plan() {
-    let bench = bench("hgx-h200", "gpu 0-7 state_field=no gpm=yes\npart 0 0 uuid=MIG-0 name=1g gi=7 ci=0\n");
+    let more = "gpu 0-7 state_field=no gpm=yes\npart 0 0 uuid=MIG-0 name=1g gi=7 ci=0\n\
+                fabric 0-7 5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e 3\n";
+    let bench = bench("hgx-h200", more);
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--nocapture", "--exact", "faults::check_each_function_with_each_code"])
         .env(SCENARIO_VARIABLE, bench.scenario_path())
@@ -230,6 +232,7 @@ const FUNCTIONS: [&str; 28] = [
     "nvmlDeviceGetGpuInstanceId",
     "nvmlDeviceGetComputeInstanceId",
     "nvmlDeviceGetFieldValues",
+    "nvmlDeviceGetGpuFabricInfoV",
     "nvmlGpmQueryDeviceSupport",
     "nvmlGpmSampleAlloc",
     "nvmlGpmSampleGet",
@@ -325,6 +328,7 @@ fn check_survey(what: &str, function: &str, code: Code, good: &Survey, again: &S
         "NvLink",
         "Mig",
         "InstanceId",
+        "Fabric",
         "FieldValues",
     ];
     if !is_asked.iter().any(|part| function.contains(part)) {

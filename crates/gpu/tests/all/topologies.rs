@@ -134,6 +134,8 @@ fn a_tray_of_gb200_nvl_leads_to_switches_elsewhere_and_to_its_cpus() {
         assert_eq!(numbers, (C2C_FIRST_LINK..C2C_FIRST_LINK + 10).collect::<Vec<_>>());
         assert!(links.iter().all(|link| link.active && link.speed_bytes_per_second == Some(44_712_000_000)));
     }
+    let domains: Vec<_> = batch.gpus.iter().map(throughline_sample::wire::GpuInfo::nvlink_domain).collect();
+    assert_eq!(domains, vec![Some("5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e.32766".to_owned()); 4]);
     // C2C links have a state, and no bytes that anybody counts.
     let gpu = &batch.gpus[0].uuid;
     assert_eq!(value(&batch, gpu, C2C_FIRST_LINK, &catalogue::NVLINK_UP), Some(1));

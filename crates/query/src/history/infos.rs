@@ -121,6 +121,7 @@ pub(super) static ALL: [Info; 8] = [
     Info {
         name: "throughline_gpu_info",
         labels: &[
+            ("domain", "v.fabric_cluster_uuid || '.' || v.fabric_clique_id"),
             ("gpu", "v.uuid"),
             ("index", "v.index::text"),
             ("instance", "n.name"),

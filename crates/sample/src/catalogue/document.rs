@@ -32,7 +32,11 @@ const INFO: [(&str, &[&str], &str); 9] = [
         &["device", "board_id", "firmware_version", "hca_type", "node_guid"],
         "An InfiniBand adapter of a host.",
     ),
-    ("throughline_gpu_info", &["gpu", "index", "name", "pci"], "A GPU of a node."),
+    (
+        "throughline_gpu_info",
+        &["gpu", "index", "name", "pci", "domain"],
+        "A GPU of a node; `domain` is its NVLink domain over several nodes, empty where it is in none.",
+    ),
     (
         "throughline_gpu_partition_info",
         &["gpu", "index", "name", "partition"],

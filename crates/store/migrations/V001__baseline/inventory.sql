@@ -150,6 +150,9 @@ CREATE TABLE internal.gpu (
     numa_node integer,
     nearest_hcas text[],
     is_lost boolean NOT NULL DEFAULT false,
+    fabric_cluster_uuid text,
+    fabric_clique_id bigint,
+    fabric_state text,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
@@ -157,11 +160,16 @@ CREATE TABLE internal.gpu (
 );
 CREATE UNIQUE INDEX gpu_current ON internal.gpu (gpu_id) WHERE (valid_to IS NULL);
 CREATE INDEX gpu_of_node ON internal.gpu (node_id);
+CREATE INDEX gpu_of_domain ON internal.gpu (fabric_cluster_uuid, fabric_clique_id) WHERE (fabric_cluster_uuid IS NOT NULL);
 COMMENT ON TABLE internal.gpu IS
     'GPUs of hosts and their partitions. A survey that is complete ends what it lacks; a GPU that does not answer is lost, a row of its own until it answers or is gone.';
 COMMENT ON COLUMN internal.gpu.is_lost IS 'Whether it is there and does not answer.';
 COMMENT ON COLUMN internal.gpu.parent_gpu_id IS 'The GPU that this is a partition of (MIG); NULL for a GPU.';
 COMMENT ON COLUMN internal.gpu.numa_node IS 'Its NUMA node by sysfs; NULL where that does not have it.';
+COMMENT ON COLUMN internal.gpu.fabric_cluster_uuid IS
+    'NVLink domain over several nodes, with fabric_clique_id: GPUs that have both in common reach one another over NVLink. NULL where it is in none, or not known.';
+COMMENT ON COLUMN internal.gpu.fabric_state IS
+    'How far its registration in a fabric of NVLinks is: not_started, in_progress, completed, failed, unknown; NULL where it takes part in none, or not known.';
 COMMENT ON COLUMN internal.gpu.nearest_hcas IS
     'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
 

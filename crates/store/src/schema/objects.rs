@@ -280,6 +280,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("link_shares_noticed"),
     function!("export_noticed"),
     view!("event_named"),
+    view!("nvlink_domain"),
     // Tables of OSU INAM.
     view!("intra_node_topo"),
     view!("nvlink_metrics"),

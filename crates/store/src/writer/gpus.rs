@@ -28,6 +28,9 @@ const GPU: VersionedTable = VersionedTable {
         ("numa_node", "integer"),
         ("nearest_hcas", "text[]"),
         ("is_lost", "boolean"),
+        ("fabric_cluster_uuid", "text"),
+        ("fabric_clique_id", "bigint"),
+        ("fabric_state", "text"),
     ],
 };
 const GPU_LINK: VersionedTable = VersionedTable {
@@ -72,11 +75,14 @@ impl GpuInventory {
                 uuid => Some(keys.gpu(&batch.node, uuid)?),
             };
             let hcas = (!gpu.nearest_hcas.is_empty()).then_some(&gpu.nearest_hcas);
+            let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
             let row = json!({
                 "gpu_id": id, "uuid": gpu.uuid, "node_id": keys.node(&batch.node)?, "at": at,
                 "index": gpu.index, "name": gpu.name, "pci_bus_id": gpu.pci_bus_id,
                 "link_count": gpu.link_count, "source": gpu.source, "parent_gpu_id": parent,
                 "numa_node": gpu.numa_node, "nearest_hcas": hcas, "is_lost": false,
+                "fabric_cluster_uuid": known(&gpu.fabric_cluster_uuid), "fabric_clique_id": gpu.fabric_clique_id,
+                "fabric_state": known(&gpu.fabric_state),
             });
             self.gpus.insert(id, row);
         }

@@ -392,6 +392,9 @@ pub fn batch_of_everything() -> Batch {
                 parent_uuid: String::new(),
                 numa_node: Some(n),
                 nearest_hcas: vec![format!("mlx5_{n}")],
+                fabric_cluster_uuid: "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".to_owned(),
+                fabric_clique_id: Some(7),
+                fabric_state: "completed".to_owned(),
             })
             .collect(),
         gpu_link_infos: vec![GpuLinkInfo {

@@ -4,6 +4,7 @@ mod gpu_surveys;
 mod lost_gpus;
 mod moved_gpus;
 mod multicast;
+mod nvlink_domains;
 
 use crate::batches::{PREFIX, SECOND, START, SWITCH, batch_of_everything, entry, port_sample, values};
 use throughline_sample::Guid;

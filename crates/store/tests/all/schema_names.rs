@@ -25,6 +25,7 @@ const VIEWS: [&str; 18] = [
     "mpi_peer_totals",
     "mpi_rank_account",
     "mpi_rank_totals",
+    "nvlink_domain",
     "nvlink_metrics",
     "pvar_table",
     "self_stats",

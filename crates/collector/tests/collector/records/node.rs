@@ -269,6 +269,12 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
     let info = |uuid: &str| GpuInfo { uuid: uuid.into(), ..GpuInfo::default() };
     e.valid("gpu", uuid.clone(), Batch { gpus: vec![info(&uuid)], ..Batch::default() });
     e.invalid(Batch { gpus: vec![GpuInfo { index: u32::MAX, ..info("GPU-1") }], ..Batch::default() });
+    let domain = |cluster: &str| GpuInfo {
+        fabric_cluster_uuid: cluster.into(),
+        fabric_clique_id: Some(1),
+        ..info("GPU-1")
+    };
+    e.invalid(Batch { gpus: vec![domain("no UUID")], ..Batch::default() });
     e.invalid(Batch {
         nodes: vec![NodeInfo { name: "n2".into(), ..NodeInfo::default() }],
         ..Batch::default()

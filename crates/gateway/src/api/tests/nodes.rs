@@ -19,6 +19,9 @@ pub async fn seeded() -> (Database, Router) {
         link_count: 5,
         numa_node: Some(index),
         nearest_hcas: vec!["mlx5_0".into()],
+        fabric_cluster_uuid: "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".into(),
+        fabric_clique_id: Some(7),
+        fabric_state: "completed".into(),
         ..GpuInfo::default()
     };
     let link = |gpu: &str, link, kind: &str, remote: &str| GpuLinkInfo {
@@ -106,6 +109,13 @@ async fn a_host_with_its_gpus_switches_adapters_and_links() {
         (&body["gpus"][1]["uuid"], &body["gpus"][1]["nearest_adapters"]),
         (&json!("GPU-b"), &json!(["mlx5_0"]))
     );
+    let domain = "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e.7";
+    assert_eq!(
+        (&body["gpus"][0]["nvlink_domain"], &body["gpus"][0]["fabric_state"]),
+        (&json!(domain), &json!("completed"))
+    );
+    let nodes = json!([{ "host": "n10", "gpus": 1 }, { "host": "n2", "gpus": 2 }]);
+    assert_eq!(body["nvlink_domains"], json!([{ "domain": domain, "nodes": nodes }]));
     assert_eq!(
         (&body["nv_switches"], &body["numa_nodes"]),
         (&json!([{"pci": "0000:c0:00.0"}]), &json!([0, 1]))

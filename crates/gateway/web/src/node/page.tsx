@@ -8,7 +8,7 @@ import type { Preferences } from '../shell/preferences.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { counted, jobName, moment, rate } from '../text.ts'
-import { jobPath, rangeBefore, setQuery } from '../url.ts'
+import { jobPath, nodePath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
 import { NodeEvents } from './events.tsx'
 import { NvlinkMetrics } from './metrics.tsx'
@@ -60,6 +60,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
             </p>
           ))}
           <Jobs data={data} />
+          <Domains data={data} />
           <div class="columns node">
             {data.has_agent && <Picture {...{ data, preferences, isUnfolded, toggle }} />}
             <div>
@@ -92,6 +93,24 @@ function Jobs({ data }: { data: Node }) {
         </span>
       ))}
     </p>
+  )
+}
+
+/** NVLink domains over several nodes, with links to the nodes. */
+function Domains({ data }: { data: Node }) {
+  return (
+    <>
+      {data.nvlink_domains.map((d) => (
+        <p key={d.domain} data-testid="nvlink-domain" title="These GPUs can reach one another over NVLink. What goes that way is in no InfiniBand port’s counters">
+          NVLink domain <code>{d.domain}</code>: {counted(d.nodes.reduce((sum, n) => sum + n.gpus, 0), 'GPU')} on {counted(d.nodes.length, 'node')}:{' '}
+          {d.nodes.map((n) => (
+            <span key={n.host}>
+              {n.host === data.host ? 'this one' : <a href={nodePath(n.host)}>{n.host}</a>} ({n.gpus}){' '}
+            </span>
+          ))}
+        </p>
+      ))}
+    </>
   )
 }
 
