@@ -3,7 +3,8 @@
 #   hardware/gpu.sh [REPORT]
 # Everything is built before the first check. The checks together take less than 8 minutes: what would take longer is
 # ended, and the report says so.
-#   1 chip and start   2 fields and links   3 PCIe of a known copy   4 a second profiler   5 another user
+#   1 chip and start   2 fields and links, GPM (of partitions where there are some), the fabric of NVLinks
+#   3 PCIe of a known copy   4 a second profiler, and whether the agent notices one   5 another user
 #   6 latency, CPU, clocks   7 a sampler that is killed
 # They are tests of crates/gpu named hardware and hardware_cupti. Environment: THROUGHLINE_CUPTI_LIBRARY is the path of a
 # libcupti.so of CUDA 12.6 to 13.1 (else NVIDIA's package from the Python Package Index), THROUGHLINE_CHECK_SECONDS how long the
@@ -84,6 +85,47 @@ processor() {
         cat /proc/"$one"/task/*/schedstat 2>/dev/null
     done | awk '{ sum += $1 } END { printf "%d", sum / 1e6 }'
 }
+# Whether the log of an agent says this within 10 seconds.
+logged() {
+    for _ in $(seq 200); do
+        ! grep -q "$1" "$folder/log" || return 0
+        sleep 0.05
+    done
+    return 1
+}
+# How soon an agent that samples by CUPTI gives way to a program that is called as Nsight Compute is, and samples again.
+notices() {
+    echo 'int pause(void); int main(void) { return pause(); }' | cc -o "$folder/ncu" -x c -
+    THROUGHLINE__CUPTI__ENABLED=true THROUGHLINE__CUPTI__LIBRARY="${THROUGHLINE_CUPTI_LIBRARY:-libcupti.so}" \
+        THROUGHLINE__HTTP__LISTEN=127.0.0.1:0 THROUGHLINE__DELIVERY__COLLECTOR=http://127.0.0.1:9 \
+        "$agent" run --log-level info --state-dir "$folder/noticing" >"$folder/listening" 2>"$folder/log" &
+    pid=$!
+    echo "$pid" >"$folder/pid"
+    if logged 'CUPTI is open'; then
+        sleep 2
+        begun=$(date +%s%3N)
+        "$folder/ncu" &
+        profiler=$!
+        if logged 'source.paused: ncu profiles'; then
+            echo "  a program called ncu: noticed after $(($(date +%s%3N) - begun)) ms, $(grep -c 'the GPUs are given back' "$folder/log") times given back"
+        else
+            echo "  FAILED: a program called ncu is not noticed"
+        fi
+        kill "$profiler"
+        wait "$profiler" 2>/dev/null || true
+        begun=$(date +%s%3N)
+        if logged 'over after .* ncu profiles'; then
+            echo "  sampled again $(($(date +%s%3N) - begun)) ms after its end"
+        else
+            echo "  FAILED: it is not sampled again"
+        fi
+    else
+        echo "  whether a profiler is noticed: left out, CUPTI does not start"
+    fi
+    kill "$pid"
+    wait "$pid" || true
+    rm "$folder/pid"
+}
 children() { cat /proc/"$1"/task/*/children 2>/dev/null | tr '\n' ' '; }
 clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw --format=csv,noheader -i 0; }
 
@@ -100,6 +142,7 @@ clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw --format=csv,no
 
     echo "== 2 fields and links with their codes"
     check hardware each_field_answers_with_a_code_and_what_is_absent_is_reported
+    check hardware what_gpm_and_the_fabric_answer
 
     echo "== 3 pinned copies of $bytes bytes, to the GPU and from it"
     export THROUGHLINE_COPY_BYTES="$bytes" THROUGHLINE_COPY_READY="$folder/ready" THROUGHLINE_COPY_DONE="$folder/done"
@@ -108,6 +151,7 @@ clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw --format=csv,no
 
     echo "== 4 a second profiler during sampling"
     check hardware_cupti busy
+    notices
 
     echo "== 5 as another user"
     if id nobody >/dev/null 2>&1; then

@@ -24,6 +24,7 @@ mod survey;
 mod unfold;
 mod xid;
 
+pub use gpm::GpmPcie;
 pub use gpu::{ComputeProcess, Gpu};
 pub use reader::{NvmlOptions, NvmlReader};
 

@@ -37,6 +37,7 @@ EXPORT unsigned nvmlGpmQueryDeviceSupport(void *device, struct support *support)
 EXPORT unsigned nvmlGpmSampleAlloc(struct sample **sample);
 EXPORT unsigned nvmlGpmSampleFree(struct sample *sample);
 EXPORT unsigned nvmlGpmSampleGet(void *device, struct sample *sample);
+EXPORT unsigned nvmlGpmMigSampleGet(void *device, unsigned instance, struct sample *sample);
 EXPORT unsigned nvmlGpmMetricsGet(struct metrics_get *request);
 
 static unsigned parts_of(const struct gpu *gpu)
@@ -136,6 +137,19 @@ unsigned nvmlGpmSampleGet(void *device, struct sample *sample)
 	*sample = (struct sample){true, gpu, counter_value(&gpu->pcie_tx), counter_value(&gpu->pcie_rx),
 				  (int64_t)now.tv_sec * 1000000000 + now.tv_nsec};
 	return SUCCESS;
+}
+
+/* Of a GPU instance what its GPU has: nobody knows what hardware answers. */
+unsigned nvmlGpmMigSampleGet(void *device, unsigned instance, struct sample *sample)
+{
+	struct gpu *gpu = NULL;
+	unsigned code = gpu_of(device, "gpm", &gpu, NULL);
+	if (code != SUCCESS)
+		return code;
+	for (int i = 0; i < MAX_PARTS; i++)
+		if (gpu->parts[i].present && gpu->parts[i].gpu_instance == instance)
+			return nvmlGpmSampleGet(device, sample);
+	return INVALID_ARGUMENT;
 }
 
 unsigned nvmlGpmMetricsGet(struct metrics_get *request)

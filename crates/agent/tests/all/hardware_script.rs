@@ -1,7 +1,7 @@
 //! `hardware/gpu.sh` without the hardware: its order, its report and its exit status, with programs in place of cargo and
 //! nvidia-smi, and the real agent on the double. What the checks themselves do is tried by their own tests on doubles.
 
-use crate::bench::Node;
+use crate::bench::{Node, nvml_double};
 use std::path::Path;
 use std::process::Command;
 
@@ -28,6 +28,7 @@ fn run(check_status: i32) -> (Option<i32>, String) {
     write_program(&programs.join("cargo"), &cargo);
     let old = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(programs).chain(std::env::split_paths(&old));
+    let doubles = nvml_double().parent().unwrap();
     let report = node.path().join("report.txt");
     let agent = node.command("run");
     let variables = agent.get_envs().filter_map(|(name, value)| Some((name, value?)));
@@ -37,6 +38,8 @@ fn run(check_status: i32) -> (Option<i32>, String) {
         .env("PATH", std::env::join_paths(path).unwrap())
         .env("THROUGHLINE_AGENT", agent.get_program())
         .env("THROUGHLINE_CHECK_SECONDS", "1")
+        .env("THROUGHLINE_CUPTI_LIBRARY", doubles.join("libcupti.so"))
+        .env("THROUGHLINE__CUPTI__CUDA", doubles.join("libcuda.so.1"))
         .output()
         .unwrap();
     let report = std::fs::read_to_string(&report).unwrap();
@@ -61,6 +64,7 @@ fn all_seven_checks_are_made_and_reported_in_their_order() {
         "found by start",
         "== 2 fields",
         "found by each_field_answers_with_a_code_and_what_is_absent_is_reported",
+        "found by what_gpm_and_the_fabric_answer",
         "== 3 pinned copies of 68719476736 bytes",
         // There is no CUDA driver here.
         "  the copy to the GPU failed: libcuda.so.1: ",
@@ -68,6 +72,8 @@ fn all_seven_checks_are_made_and_reported_in_their_order() {
         "found by copy",
         "== 4 a second profiler",
         "found by busy",
+        "  a program called ncu: noticed after ",
+        "  sampled again ",
         "== 5 as another user",
         "found by user",
         "== 6 latency",
@@ -97,5 +103,5 @@ fn all_seven_checks_are_made_and_reported_in_their_order() {
 #[test]
 fn a_check_that_fails_is_in_the_report_and_in_the_status() {
     let (status, report) = run(1);
-    assert_eq!((status, report.matches("  FAILED: ").count()), (Some(2), 9), "{report}");
+    assert_eq!((status, report.matches("  FAILED: ").count()), (Some(2), 10), "{report}");
 }

@@ -353,6 +353,7 @@ fn without_a_server_it_says_how_to_start_one() {
 
 mod clusters;
 mod detail;
+mod domains;
 mod export;
 mod live;
 mod trace;

@@ -63,6 +63,8 @@ pub(super) struct Calls {
     alloc: unsafe extern "C" fn(*mut Sample) -> u32,
     free: unsafe extern "C" fn(Sample) -> u32,
     get: unsafe extern "C" fn(Handle, Sample) -> u32,
+    /// Of a GPU instance. What it answers is asked by a check of hardware alone (hardware/gpu.sh).
+    get_of_instance: Option<unsafe extern "C" fn(Handle, c_uint, Sample) -> u32>,
     metrics: unsafe extern "C" fn(*mut MetricsGet) -> u32,
 }
 
@@ -77,7 +79,15 @@ impl Calls {
                 (library.optional("nvmlGpmQueryDeviceSupport"), library.optional("nvmlGpmSampleAlloc"));
             let (free, get) = (library.optional("nvmlGpmSampleFree"), library.optional("nvmlGpmSampleGet"));
             let metrics = library.optional("nvmlGpmMetricsGet");
-            Some(Self { support: support?, alloc: alloc?, free: free?, get: get?, metrics: metrics? })
+            let get_of_instance = library.optional("nvmlGpmMigSampleGet");
+            Some(Self {
+                support: support?,
+                alloc: alloc?,
+                free: free?,
+                get: get?,
+                get_of_instance,
+                metrics: metrics?,
+            })
         }
     }
 }
@@ -126,12 +136,36 @@ impl GpmPcie {
     /// NVML's code; [`Code::NOT_READY`] too soon after the last reading, [`Code::IMPLAUSIBLE`] of a rate that is none, or twice that of
     /// the slot and more. What was missed is in the next one.
     pub fn read(&mut self, gpu: &Gpu<'_, '_>, slot_bytes_per_second: u64) -> Result<[u64; 2], Code> {
+        let get = self.calls.get;
+        // SAFETY: handle and sample are of this session and were given by the library.
+        self.read_by(slot_bytes_per_second, |sample| unsafe { get(gpu.handle, sample) })
+    }
+
+    /// The same of a GPU instance of a partitioned GPU.
+    ///
+    /// # Errors
+    /// As of [`GpmPcie::read`]; [`Code::FUNCTION_NOT_FOUND`] where the library lacks the call.
+    pub fn read_instance(
+        &mut self,
+        gpu: &Gpu<'_, '_>,
+        instance: u32,
+        slot_bytes_per_second: u64,
+    ) -> Result<[u64; 2], Code> {
+        let get = self.calls.get_of_instance.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        // SAFETY: as in `read`; the number of the instance is NVML's to check.
+        self.read_by(slot_bytes_per_second, |sample| unsafe { get(gpu.handle, instance, sample) })
+    }
+
+    fn read_by(
+        &mut self,
+        slot_bytes_per_second: u64,
+        take: impl FnOnce(Sample) -> u32,
+    ) -> Result<[u64; 2], Code> {
         let begin = monotonic_nanoseconds();
         if self.last.is_some_and(|last| begin - last < SHORTEST_NANOSECONDS) {
             return Err(Code::NOT_READY);
         }
-        // SAFETY: handle and sample are of this session and were given by the library.
-        checked(unsafe { (self.calls.get)(gpu.handle, self.samples[1]) })?;
+        checked(take(self.samples[1]))?;
         let now = begin + (monotonic_nanoseconds() - begin) / 2;
         if let Some(last) = self.last {
             (self.request.first, self.request.second) = (self.samples[0], self.samples[1]);

@@ -15,7 +15,7 @@ use throughline_gpu::field::{
     PCIE_TX_BYTES, REMOTE_LINK,
 };
 use throughline_gpu::frame::{Poll, Survey};
-use throughline_gpu::nvml::{Library, NvmlOptions, NvmlReader};
+use throughline_gpu::nvml::{GpmPcie, Gpu, Library, NvmlOptions, NvmlReader};
 use throughline_sample::catalogue::{NVLINK_RECEIVE_BYTES, NVLINK_TRANSMIT_BYTES};
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -142,6 +142,48 @@ fn each_field_alone() {
     }
 }
 
+/// Two samples of GPM, far enough apart.
+fn gpm(gpu: &Gpu<'_, '_>, read: impl Fn(&mut GpmPcie) -> Result<[u64; 2], Code>) -> String {
+    let read = GpmPcie::new(gpu).and_then(|mut pcie| {
+        read(&mut pcie)?;
+        std::thread::sleep(Duration::from_millis(100));
+        read(&mut pcie)
+    });
+    match read {
+        Ok([sent, received]) => format!("answers, sent {sent} bytes in 0.1 s, received {received}"),
+        Err(code) => format!("{code}"),
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn what_gpm_and_the_fabric_answer() {
+    // Far above any slot: only what can't be right is refused.
+    const SLOT: u64 = 1 << 40;
+    let library = Library::open(Path::new(LIBRARY)).unwrap();
+    let session = library.start().unwrap();
+    for index in 0..session.gpu_count().unwrap() {
+        let Ok(gpu) = session.gpu(index) else { continue };
+        match gpu.fabric() {
+            Ok(fabric) => println!("  GPU {index} fabric of NVLinks: {fabric:?}"),
+            Err(code) => println!("  GPU {index} fabric of NVLinks: {code}"),
+        }
+        println!("  GPU {index} GPM: {}", gpm(&gpu, |pcie| pcie.read(&gpu, SLOT)));
+        // Partitions are looked at where there are some: MIG's mode is left as it is.
+        let partitions = gpu.partitions_max().unwrap_or(0);
+        println!("  GPU {index} may have {partitions} partitions now");
+        for part in (0..partitions).filter_map(|number| gpu.partition(number).ok()) {
+            let Ok((instance, _)) = part.instances() else { continue };
+            let by_call = gpm(&gpu, |pcie| pcie.read_instance(&gpu, instance, SLOT));
+            println!("  GPU {index} instance {instance} GPM by nvmlGpmMigSampleGet: {by_call}");
+            println!(
+                "  GPU {index} instance {instance} GPM by its handle: {}",
+                gpm(&part, |pcie| pcie.read(&part, SLOT))
+            );
+        }
+    }
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_poll_takes_so_long() {
@@ -242,6 +284,23 @@ fn the_checks_run_on_the_double() {
     ] {
         assert!(said.contains(line), "{line} is not in\n{said}");
     }
+    let more = "gpu 0-3 gpm=yes\npart 0 0 uuid=MIG-0 name=1g gi=7 ci=0\nfail fabric 15\n";
+    let said = on_doubles("hardware::what_gpm_and_the_fabric_answer", "gb200-nvl", more);
+    for line in [
+        "GPU 0 fabric of NVLinks: NVML error 15",
+        "GPU 0 GPM: answers, sent 0 bytes",
+        "GPU 0 may have 8 partitions now",
+        "GPU 0 instance 7 GPM by nvmlGpmMigSampleGet: answers, sent 0 bytes",
+        "GPU 0 instance 7 GPM by its handle: NVML error",
+        "GPU 3 may have 0 partitions now",
+    ] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    let said = on_doubles("hardware::what_gpm_and_the_fabric_answer", "gb200-nvl", "");
+    assert!(
+        said.contains("GPU 3 fabric of NVLinks: FabricSurvey { state: 3, status: 0, cluster_uuid: [93, 43,"),
+        "{said}"
+    );
     let said = on_doubles("hardware::a_poll_takes_so_long", "hgx-h200", "");
     assert!(said.contains("10000 polls of 8 GPUs: median"), "{said}");
     let said = on_doubles(
