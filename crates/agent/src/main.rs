@@ -87,6 +87,9 @@ fn main() -> ExitCode {
         Some(first) if first == throughline_gpu::cupti::CUPTI_SUBCOMMAND => {
             return throughline_gpu::cupti::cupti_sampler_main(arguments);
         }
+        Some(first) if first == throughline_gpu::cupti::METRICS_SUBCOMMAND => {
+            return throughline_gpu::cupti::metrics_main(arguments);
+        }
         _ => {}
     }
     let cli = match Cli::try_parse() {

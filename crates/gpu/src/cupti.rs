@@ -24,12 +24,15 @@ pub mod wanted;
 mod gathered;
 mod lease;
 mod nearest;
+mod planned;
 mod profiling;
 mod refusals;
 mod sampler;
 mod source;
 
+pub use crate::cupti_frame::{CuptiMetrics as PlannedMetrics, PlannedGroup, RefusedMetric};
 pub use lease::Leases;
+pub use planned::{METRICS_SUBCOMMAND, metrics_main, plan_of_node};
 pub use profiling::Profiling;
 pub use refusals::METRIC_REFUSED;
 pub use sampler::{CHIPS_SUBCOMMAND, CUPTI_SUBCOMMAND, CuptiSamplerOptions, chips_main, cupti_sampler_main};

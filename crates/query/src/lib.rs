@@ -37,6 +37,7 @@ pub mod events;
 pub mod evidence;
 pub mod fabric;
 pub mod fabric_hosts;
+pub mod gpu_metrics;
 pub mod gpu_traffic;
 pub mod history;
 mod horizons;

@@ -27,11 +27,15 @@ pub fn metrics() -> &'static [&'static Metric] {
 pub type Values = Vec<Option<f64>>;
 
 /// A reading of all links of a GPU.
-struct Reading {
-    step: i32,
-    time: SystemTime,
-    epoch: SystemTime,
-    values: Vec<Option<i64>>,
+pub(crate) struct Reading {
+    /// Place in the grid, -1 before it.
+    pub step: i32,
+    /// When it was read.
+    pub time: SystemTime,
+    /// When its counters began.
+    pub epoch: SystemTime,
+    /// By link.
+    pub values: Vec<Option<i64>>,
 }
 
 /// Readings by the GPU's number in the tables and who read them.
@@ -156,7 +160,7 @@ fn gauges(readings: &[Reading], link: usize, grid: &Grid) -> Values {
 /// A step has the rate between the last reading before it and its last; steps between two readings have theirs, unless these are
 /// farther apart than the largest gap of their sender's rules and than three steps.
 #[allow(clippy::cast_precision_loss)] // for people
-fn rates(readings: &[Reading], link: usize, (grid, gap): (&Grid, f64)) -> Values {
+pub(crate) fn rates(readings: &[Reading], link: usize, (grid, gap): (&Grid, f64)) -> Values {
     let mut values = vec![None; grid.steps];
     let most = gap.max(grid.step as f64 * 3.0 / 1e3);
     for pair in readings.windows(2) {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use throughline_daemon::ExitStatus;
 use throughline_gpu::{GpuConfig, SourceStatus, State, Vendor};
 
+mod metrics;
 mod nvml;
 
 /// From one reading to the next.
@@ -87,6 +88,7 @@ pub async fn run(config: &Config, folders: &Folders, as_json: bool) -> anyhow::R
     if config.cupti.enabled {
         findings.push(profilers_seen(&config.proc.root));
     }
+    findings.extend(metrics::findings(config).await?);
     findings.extend(others(config));
     if is_running(&config.proc.root, "nv-hostengine") {
         let text = "nv-hostengine runs: where it profiles, it holds the performance monitor";
@@ -154,7 +156,7 @@ fn profiling(proc: &Path) -> Finding {
     }
 }
 
-/// Whether CUPTI could be queried. It is not: that would take the performance monitor from its present user, even the agent.
+/// Whether CUPTI could be sampled. It is not: that would take the performance monitor from its present user, even the agent.
 fn cupti(config: &Config) -> Finding {
     let wanted = &config.cupti.library;
     let found = if wanted.components().count() > 1 {

@@ -55,19 +55,43 @@ fn sums_are_exposed_under_the_catalogues_names() {
     ]);
 }
 
+/// A node whose agent is to sample these metrics, one of them by a wrong name.
+fn choosing() -> Node {
+    node("ampere-pm", "libcupti.so")
+        .with("CUPTI__METRICS", "[\"sm__cycles_active.avg\", \"sm__cycle_active.avg\"]")
+        .with("CUPTI__GROUP", "[{ metrics = [\"lts__t_sectors.sum\"], interval_seconds = 0.1 }]")
+}
+
 #[test]
 fn chosen_metrics_are_exposed_by_name_and_a_wrong_one_costs_itself_alone() {
-    let node = node("ampere-pm", "libcupti.so").configured(
-        "[cupti]\nmetrics = [\"sm__cycles_active.avg\", \"sm__cycle_active.avg\"]\n\
-         [[cupti.group]]\nmetrics = [\"lts__t_sectors.sum\"]\ninterval_seconds = 0.1\n",
-    );
+    let node = choosing();
     let agent = node.run();
-    agent.wait_for(&[
-        "throughline_gpu_metric_value{gpu=\"GPU-9a31c0de-52b7-4d16-8f0e-000000000001\",metric=\"sm__cycles_active.avg\"} 0",
-        "throughline_gpu_metric_sum_total{gpu=\"GPU-9a31c0de-52b7-4d16-8f0e-000000000001\",metric=\"lts__t_sectors.sum\"} 0",
-        SUMS,
-        UP,
-    ]);
+    let gpu = "GPU-9a31c0de-52b7-4d16-8f0e-000000000001";
+    let series = |name: &str, metric: &str| {
+        format!("throughline_gpu_metric_{name}{{gpu=\"{gpu}\",metric=\"{metric}\"}} 0")
+    };
+    let (mean, sum) = (series("value", "sm__cycles_active.avg"), series("sum_total", "lts__t_sectors.sum"));
+    agent.wait_for(&[&mean, &sum, SUMS, UP]);
+    let events = node.spooled().into_iter().flat_map(|batch| batch.events);
+    let refused: Vec<String> =
+        events.filter(|event| event.kind == "gpu.metric_refused").map(|event| event.text).collect();
+    let text = "chip GH100 has no metric sm__cycle_active.avg; the nearest are sm__cycles_active.avg";
+    assert_eq!(refused.iter().filter(|said| said.starts_with(text)).count(), 1, "{refused:?}");
+}
+
+#[test]
+fn doctor_says_which_chosen_metrics_each_chip_has_and_takes_no_monitor() {
+    let node = choosing();
+    let agent = node.run();
+    agent.wait_for(&[RUNNING]);
+    let (_, said) = gpu(&node, &["doctor"]);
+    let good =
+        "GPU 1: chip GH100; group 1 each 0.05 s: 1 metrics, 1 pass; group 2 each 0.1 s: 1 metrics, 1 pass";
+    assert!(said.contains(good), "{said}");
+    assert!(said.contains("chip AD102 has no metric sm__cycle_active.avg; the nearest are"), "{said}");
+    agent.wait_for(&[RUNNING, UP]);
+    let (_, said) = gpu(&node.with("CUPTI__METRICS", "[\"a b\"]"), &["doctor"]);
+    assert!(said.contains("'a b' has characters"), "{said}");
 }
 
 fn gpu(node: &Node, arguments: &[&str]) -> (bool, String) {

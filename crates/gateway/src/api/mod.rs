@@ -11,6 +11,7 @@ mod detail_requests;
 mod events;
 mod fabric;
 mod fresh;
+mod gpu_metrics;
 mod jobs;
 mod link_rates;
 mod live;
@@ -185,6 +186,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/nodes/{host}", get(nodes::node))
         .route("/nodes/{host}/rates", get(link_rates::node))
         .route("/nodes/{host}/nvlink", get(nvlink_metrics::nvlink))
+        .route("/nodes/{host}/gpu-metrics", get(gpu_metrics::gpu_metrics))
         .route("/jobs", get(jobs::jobs))
         .route("/job-names/{name}", get(jobs::name))
         .route("/jobs/{job}", get(jobs::job))

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use std::time::Duration;
 use throughline_query::history::Chunk;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
-use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
+use throughline_sample::wire::{
+    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuMetricValue, GpuMetricsSample, LinkValues, SelfStat,
+    Values,
+};
 use throughline_store::Database;
 use throughline_store::{Content, Entry, Retention, Sender, Writer, encode_chunks, make_rollups, testing};
 
@@ -47,6 +50,24 @@ async fn seeded() -> Database {
                 epoch: START * SECOND,
                 source: "nvml".into(),
                 links,
+            }],
+            gpu_metrics: vec![GpuMetricsSample {
+                gpu_uuid: "GPU-a".into(),
+                time,
+                epoch: START * SECOND,
+                source: "cupti".into(),
+                metrics: vec![
+                    GpuMetricValue {
+                        name: "dram__bytes_read.sum".into(),
+                        sum: Some(tick as u64 * 100),
+                        value: None,
+                    },
+                    GpuMetricValue {
+                        name: "sm__cycles_active.avg".into(),
+                        sum: None,
+                        value: Some(tick as f64 / 4.0),
+                    },
+                ],
             }],
             self_stats: ["nvml", "o'b\\x"]
                 .map(|source| SelfStat {
@@ -164,6 +185,29 @@ async fn answers(
 
 const NAME: &str = "__name__";
 const SENT: &str = "throughline_nvlink_transmit_bytes_total";
+
+#[tokio::test]
+async fn chosen_metrics_of_gpus_are_series_with_their_name() {
+    let reader = Arc::new(Reader::new(seeded().await, Limits::default()));
+    let queries = || {
+        vec![
+            query(&[(MatchType::Equal, NAME, "throughline_gpu_metric_sum_total")], ""),
+            query(
+                &[
+                    (MatchType::Equal, NAME, "throughline_gpu_metric_value"),
+                    (MatchType::Equal, "metric", "sm__cycles_active.avg"),
+                ],
+                "",
+            ),
+        ]
+    };
+    let whole = answers(&reader, queries(), ResponseType::Samples).await;
+    assert_eq!(whole, answers(&reader, queries(), ResponseType::StreamedXorChunks).await);
+    let of = |name: &str, metric: &str| format!("{NAME}={name},gpu=GPU-a,instance=n1,metric={metric}");
+    let points = |step: f64| (0..13).map(|tick| ((START + tick * 10) * 1000, tick as f64 * step)).collect();
+    assert_eq!(whole[0], [(of("throughline_gpu_metric_sum_total", "dram__bytes_read.sum"), points(100.0))]);
+    assert_eq!(whole[1], [(of("throughline_gpu_metric_value", "sm__cycles_active.avg"), points(0.25))]);
+}
 
 #[tokio::test]
 async fn both_forms_have_the_same_series_and_samples() {

@@ -18,6 +18,7 @@ use super::code::{
 };
 use super::links::{self, LinksGpu};
 use super::metrics::Plan;
+use super::planned::{of_links_alone, planned};
 use super::pm::{PmGpu, PmPlan};
 use super::wanted::MetricGroup;
 use crate::bounds;
@@ -187,9 +188,7 @@ impl<'l> Gpu<'l> {
     fn begin(&mut self, library: &'l Library, options: &CuptiSamplerOptions, chosen: &Chosen) {
         self.begun = monotonic_nanoseconds();
         let begun = if links::is_of_this_kind(self.chip.as_bytes()) {
-            self.select(
-                chosen.refused(&format!("chip {} has values of links alone: CUPTI's Metric API", self.chip)),
-            );
+            self.select(chosen.refused(&of_links_alone(&self.chip)));
             LinksGpu::start(library, &self.device, self.begun).map(|gpu| Reading::Links(Box::new(gpu)))
         } else {
             PmPlan::new(library, &self.device, chosen).and_then(|plan| {
@@ -371,13 +370,6 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
         overruns += missed.unsigned_abs();
         next += (missed + 1) * interval;
     }
-}
-
-/// What a GPU samples of chosen metrics, for the parent.
-fn planned(device: &Device, chip: &str, selection: Selection) -> CuptiMetrics {
-    let Selection { groups, refused } = selection;
-    let (uuid, index, chip) = (device.uuid.clone(), device.index, chip.to_owned());
-    CuptiMetrics { uuid, index, chip, groups, refused, problem: String::new() }
 }
 
 fn nanoseconds(duration: Duration) -> i64 {

@@ -141,6 +141,16 @@ pub fn batch_of_everything() -> Batch {
             source: source("cupti"),
             values: values(&[(&PM_PCIE_READ_BYTES, 12), (&PM_PCIE_READ_PEAK, 13)]),
         }],
+        gpu_metrics: vec![GpuMetricsSample {
+            time,
+            epoch,
+            gpu_uuid: "GPU-1".to_owned(),
+            source: source("cupti"),
+            metrics: vec![
+                GpuMetricValue { name: "dram__bytes_read.sum".to_owned(), sum: Some(14), value: None },
+                GpuMetricValue { name: "lts__t_sector_hit_rate.pct".to_owned(), sum: None, value: None },
+            ],
+        }],
         mpi_ops: vec![MpiRankBin {
             time,
             epoch,

@@ -225,6 +225,38 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
     }
 }
 
+#[tokio::test]
+async fn chosen_metrics_have_increases_and_values_by_name() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(GPUS).await.unwrap();
+    let readings = "
+        INSERT INTO internal.gpu_metric_key (gpu_id, name) VALUES (1, 'dram__bytes_read.sum'), (1, 'sm__cycles_active.avg');
+        INSERT INTO internal.gpu_metrics (time, gpu_metric_id, epoch, source, sum, value)
+        SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '2 s', m,
+               CASE WHEN n < 4 THEN '2026-11-20'::timestamptz ELSE '2026-11-20 12:00:07+00' END, 'cupti',
+               CASE m WHEN 1 THEN (9223372036854775808 - 1000 + n * 1000) % 9223372036854775808 END,
+               CASE m WHEN 2 THEN n / 2 END
+        FROM generate_series(0::numeric, 4) n, generate_series(1, 2) m";
+    client.batch_execute(readings).await.unwrap();
+    let query = "SELECT metric, node_name, gpu, gpu_index, interval_seconds, increase, per_second, value \
+                 FROM public.gpu_metric_rates('2026-11-20', '2026-11-21') ORDER BY metric, time";
+    let rows = client.query(query, &[]).await.unwrap();
+    let named: Vec<(&str, &str, &str, i32)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    // The last sum began anew, and no rate spans that.
+    assert_eq!(named[..3], [("dram__bytes_read.sum", "n1", "GPU-1", 0); 3]);
+    assert_eq!(named[3..], [("sm__cycles_active.avg", "n1", "GPU-1", 0); 5]);
+    for row in &rows[..3] {
+        let grown: (f64, i64, f64, Option<f64>) = (row.get(4), row.get(5), row.get(6), row.get(7));
+        assert_eq!(grown, (2.0, 1000, 500.0, None));
+    }
+    let values: Vec<f64> = rows[3..].iter().map(|row| row.get(7)).collect();
+    assert_eq!(values, [0.0, 0.5, 1.0, 1.5, 2.0]);
+    let spans: Vec<Option<f64>> = rows[3..].iter().map(|row| row.get(4)).collect();
+    assert_eq!(spans, [None, Some(2.0), Some(2.0), Some(2.0), None]);
+}
+
 /// Two GPUs that swapped their indices five minutes ago, and readings of each second since ten minutes ago: the first sends 1 kB/s over
 /// its first link and 2 kB/s over its second one, the other ten times as much.
 const SWAPPED: &str = "

@@ -311,6 +311,56 @@ async fn any_metric_of_nvlinks_is_drawn_by_gpu_or_link() {
 }
 
 #[tokio::test]
+async fn metrics_that_the_site_chose_are_listed_and_drawn_by_gpu() {
+    let (database, router) = seeded().await;
+    let range = format!("from={}&to={}&points=3", START_MS, START_MS + 30_000);
+    let nothing = get(&router, &format!("/nodes/n2/gpu-metrics?{range}")).await;
+    assert_eq!((&nothing["metrics"], &nothing["metric"]), (&json!([]), &json!(null)));
+    let value = |name: &str, sum, value| GpuMetricValue { name: name.into(), sum, value };
+    let reading = |seconds: i64| Batch {
+        node: "n2".into(),
+        gpu_metrics: vec![GpuMetricsSample {
+            time: seed::at(seconds),
+            epoch: seed::at(-9),
+            gpu_uuid: "GPU-a".into(),
+            source: "cupti".into(),
+            metrics: vec![
+                value("dram__bytes_read.sum", Some(seconds as u64 * 500), None),
+                value("gpc__cycles_elapsed.max", None, Some(seconds as f64)),
+                value("sm__cycles_active.avg", None, Some(seconds as f64 / 2.0)),
+                value("lts__t_sector_hit_rate.pct", None, None),
+            ],
+        }],
+        ..Batch::default()
+    };
+    seed::write(&database, 40, (0..=6).map(|place| reading(place * 5)).collect()).await;
+    let listed = get(&router, &format!("/nodes/n2/gpu-metrics?{range}")).await;
+    let metric =
+        |name: &str, fold: &str| json!({"metric": name, "gpus": 1, "is_rate": fold == "rate", "fold": fold});
+    let menu = json!([
+        metric("dram__bytes_read.sum", "rate"),
+        metric("gpc__cycles_elapsed.max", "largest"),
+        metric("sm__cycles_active.avg", "mean")
+    ]);
+    assert_eq!(listed["metrics"], menu, "what held no number is not there");
+    let of = async |name: &str| {
+        let drawn = get(&router, &format!("/nodes/n2/gpu-metrics?{range}&metric={name}")).await;
+        assert_eq!(drawn["series"].as_array().unwrap().len(), 1);
+        assert_eq!((&drawn["series"][0]["gpu"], &drawn["series"][0]["uuid"]), (&json!(0), &json!("GPU-a")));
+        drawn["series"][0]["values"].clone()
+    };
+    assert_eq!(of("dram__bytes_read.sum").await, json!([500.0, 500.0, 500.0]));
+    assert_eq!(of("gpc__cycles_elapsed.max").await, json!([10.0, 20.0, 30.0]));
+    // Of 5 and 10, of 15 and 20, of 25 and 30 s.
+    assert_eq!(of("sm__cycles_active.avg").await, json!([3.75, 8.75, 13.75]));
+    let said = refused(&router, &format!("/nodes/n2/gpu-metrics?{range}&metric=dram")).await;
+    assert!(said.contains("give one of dram__bytes_read.sum"), "{said}");
+    let long = format!("/nodes/n2/gpu-metrics?from={START_MS}&to={}", START_MS + 2 * 86_400_000);
+    assert!(refused(&router, &long).await.contains("more than a day"));
+    assert!(refused(&router, "/nodes/n99/gpu-metrics").await.contains("404"));
+}
+
+#[tokio::test]
 async fn a_node_and_the_load_come_with_the_thresholds_in_use() {
     let database = seed::fabric().await;
     let config = crate::thresholds::ThresholdsConfig {

@@ -11,6 +11,7 @@ import { counted, jobName, moment, rate } from '../text.ts'
 import { jobPath, nodePath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
 import { NodeEvents } from './events.tsx'
+import { ChosenMetrics } from './gpu_metrics.tsx'
 import { NvlinkMetrics } from './metrics.tsx'
 import { Adapters, LogicalLinks } from './tables.tsx'
 import { verdicts } from './verdict.ts'
@@ -72,6 +73,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
       )}
       <NodeEvents name={name} at={at} />
       {data && data.logical.length > 0 && <NvlinkMetrics data={data} query={query} preferences={preferences} />}
+      {data && data.gpus.length > 0 && <ChosenMetrics host={name} query={query} preferences={preferences} />}
       {rates.data && (
         <MaybeStale live={rates}>
           <Rates data={rates.data} preferences={preferences} />

@@ -7,7 +7,8 @@ use crate::history::{Series, SeriesSink};
 use std::collections::BTreeMap;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, PORT_DATA_TRANSMITTED_BYTES, RECORDS};
 use throughline_sample::wire::{
-    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, HostPortSample, LinkValues, SelfStat, Values,
+    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuMetricValue, GpuMetricsSample, HostPortSample,
+    LinkValues, SelfStat, Values,
 };
 use throughline_store::{Content, Database, Entry, ExportTarget, Sender, Writer, testing};
 
@@ -65,6 +66,24 @@ fn batch(node: &str, second: i64) -> Batch {
             node_guid: 1,
             port_guid: 0,
             values: values(&PORT_DATA_TRANSMITTED_BYTES, if second < 30 { 5 } else { 6 }),
+        }],
+        gpu_metrics: vec![GpuMetricsSample {
+            time,
+            epoch: START * SECOND,
+            gpu_uuid: uuid.clone(),
+            source: "cupti".into(),
+            metrics: vec![
+                GpuMetricValue {
+                    name: "dram__bytes_read.sum".into(),
+                    sum: Some(second.unsigned_abs() / 50),
+                    value: None,
+                },
+                GpuMetricValue {
+                    name: "sm__cycles_active.avg".into(),
+                    sum: None,
+                    value: Some(second as f64 / 8.0),
+                },
+            ],
         }],
         self_stats: vec![figure((second / 40) as f64)],
         ..Batch::default()
