@@ -30,11 +30,13 @@ pub struct HostGpuTraffic {
     pub unknown: Option<String>,
     /// Indices of the job's own GPUs.
     pub gpus: Vec<i32>,
+    /// Their NVLink domain over several nodes: messages from its other hosts count, too.
+    pub domain: Option<String>,
     /// Bytes a second that NVLinks brought into these GPUs, by step; null where one of their links was not read.
     pub received: Vec<Option<f64>>,
     /// Bytes a second that these GPUs sent over NVLinks.
     pub sent: Vec<Option<f64>>,
-    /// What the job's ranks sent to ranks on these GPUs from this host, the operation with most first.
+    /// What the job's ranks sent to ranks on these GPUs from this host or domain, the operation with most first.
     pub operations: Vec<OperationTraffic>,
     /// Of the steps in which all links were read.
     pub totals: Option<GpuTrafficTotals>,
@@ -58,7 +60,7 @@ pub struct GpuTrafficTotals {
     pub seconds: f64,
     /// Bytes that NVLinks brought into the job's GPUs.
     pub nvlink_bytes: f64,
-    /// Bytes that MPI meant for ranks on them, from ranks of this host.
+    /// Bytes that MPI meant for ranks on them, from ranks of this host or domain.
     pub mpi_bytes: f64,
     /// The part of the NVLink bytes that can be MPI's, at most: of each GPU no more than MPI meant for it.
     pub explained_bytes: f64,

@@ -1,4 +1,4 @@
-//! What a job's ranks sent to ranks on other GPUs of their node, beside what NVLinks carried into these GPUs in the same time.
+//! What a job's ranks sent to ranks on other GPUs of their node, or of its NVLink domain, beside what NVLinks carried into these GPUs in the same time.
 //!
 //! MPI is counted by the node that sends, the operation and the rank that receives. So what is known is how much each GPU was meant to
 //! receive, and not from which GPU: where ranks share one, some of it never left it.
@@ -41,6 +41,8 @@ pub struct GpuGroup {
     pub indices: Vec<i32>,
     /// The job's ranks on them.
     pub ranks: Vec<i32>,
+    /// Their NVLink domain over several nodes.
+    pub domain: Option<String>,
 }
 
 /// Groups of the GPUs of a job's ranks on these hosts, by host and lowest index, and hosts of which some rank's GPUs are not known. A
@@ -65,6 +67,7 @@ pub fn groups(hosts: &[Host], gpus: &[Gpu], ranks: &[Rank]) -> (Vec<GpuGroup>, B
             if !merged.gpus.contains(&gpu.id) {
                 merged.gpus.push(gpu.id);
                 merged.indices.push(gpu.index);
+                merged.domain = merged.domain.or_else(|| gpu.nvlink_domain.clone());
             }
         }
         if merged.gpus.is_empty() {
@@ -155,12 +158,12 @@ pub async fn links(
     Ok(groups.iter().map(of_group).collect())
 }
 
-/// Bytes that one operation sent to a group from ranks of its host, in the steps of a grid.
+/// Bytes that one operation sent to a group from ranks of its host or domain, in the steps of a grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationBytes {
     /// Place of the group.
     pub group: usize,
-    /// Ranks of the host read it from the group: which of them is not known.
+    /// Ranks there read it from the group: which of them is not known.
     pub is_read: bool,
     /// Lower-case MPI name without the prefix.
     pub operation: String,
@@ -168,22 +171,25 @@ pub struct OperationBytes {
     pub bytes: Vec<f64>,
 }
 
-/// What the ranks of each host sent to those of each group on it, by group and operation.
+/// What the ranks of each host sent to those of each group on it, by group and operation; of a group in an NVLink domain what those of
+/// all of its hosts sent, by the groups in `all`.
 ///
 /// # Errors
 /// The database's.
 pub async fn operations(
     client: &Client,
     job: i64,
-    groups: &[GpuGroup],
+    (groups, all): (&[GpuGroup], &[GpuGroup]),
     grid: &Grid,
 ) -> Result<Vec<OperationBytes>, Error> {
     let mut places: (Vec<i32>, Vec<i64>, Vec<i32>) = Default::default();
     for (place, group) in (0..).zip(groups) {
-        for rank in &group.ranks {
-            places.0.push(*rank);
-            places.1.push(group.host);
-            places.2.push(place);
+        for sender in senders(group, all) {
+            for rank in &group.ranks {
+                places.0.push(*rank);
+                places.1.push(sender);
+                places.2.push(place);
+            }
         }
     }
     let sql = format!("WITH {}, {}", grown(grid), spread(grid, "operation, rank"));
@@ -207,7 +213,13 @@ pub async fn operations(
     Ok(all.into_iter().map(of).collect())
 }
 
-/// SQL of what flowed within hosts to the ranks in $2, which are on the hosts in $3 and in the groups in $5. What a rank read (direction
+/// Hosts whose ranks reach a group over NVLinks.
+fn senders(group: &GpuGroup, all: &[GpuGroup]) -> BTreeSet<i64> {
+    let is_near = |other: &&GpuGroup| group.domain.is_some() && other.domain == group.domain;
+    all.iter().filter(is_near).map(|other| other.host).chain([group.host]).collect()
+}
+
+/// SQL of what flowed from the hosts in $3 to the ranks in $2, which are in the groups in $5. What a rank read (direction
 /// receive) went to a rank that is not known: group -1 less that of the rank that it was read from.
 fn grown(grid: &Grid) -> String {
     const COLUMNS: &str = "t.node_id, t.operation, t.kind, t.direction, t.peer, t.epoch";
@@ -262,6 +274,8 @@ mod tests {
             nearest_adapters: None,
             parent: parent.map(str::to_owned),
             is_lost: false,
+            nvlink_domain: None,
+            fabric_state: None,
         }
     }
 
@@ -308,5 +322,18 @@ mod tests {
         assert_eq!(joined.len(), 1);
         assert_eq!((joined[0].indices.clone(), joined[0].ranks.clone()), (vec![0, 2], vec![0, 1, 2]));
         assert_eq!(unknown, [1].into());
+    }
+
+    #[test]
+    fn within_a_domain_other_hosts_send_over_nvlinks() {
+        let group = |host, domain: Option<&str>| GpuGroup {
+            host,
+            domain: domain.map(str::to_owned),
+            ..GpuGroup::default()
+        };
+        let all = [group(1, Some("a.1")), group(2, Some("a.1")), group(3, Some("a.2")), group(4, None)];
+        assert_eq!(senders(&all[0], &all), [1, 2].into());
+        assert_eq!(senders(&all[2], &all), [3].into());
+        assert_eq!(senders(&all[3], &all), [4].into());
     }
 }

@@ -30,6 +30,7 @@ fn said(host: &HostGpuTraffic) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let amount = |of: f64| bytes(of.max(0.0) as u64);
     let gpus = format!("{} of the job", count(host.gpus.len() as u64, "GPU"));
+    let there = if host.domain.is_some() { "its NVLink domain" } else { "this host" };
     if totals.nvlink_bytes <= 0.0 {
         let mpi = amount(totals.mpi_bytes);
         return format!(
@@ -42,7 +43,7 @@ fn said(host: &HostGpuTraffic) -> String {
         ""
     };
     format!(
-        "NVLinks carried {} into the {gpus}. MPI between ranks of this host can explain at most {} ({}); at least {} ({}) came otherwise: \
+        "NVLinks carried {} into the {gpus}. MPI from ranks of {there} can explain at most {} ({}); at least {} ({}) came otherwise: \
          other libraries (NCCL, for one), the program's own copies, other processes.{shared}",
         amount(totals.nvlink_bytes),
         amount(totals.explained_bytes),
@@ -78,7 +79,7 @@ mod tests {
         let text = |totals| text(&traffic(totals), 400);
         assert_eq!(
             text(Some(totals)),
-            "  n1: NVLinks carried 10.0 GB into the 2 GPUs of the job. MPI between ranks of this host can explain at most 4.0 GB (40.0 %); \
+            "  n1: NVLinks carried 10.0 GB into the 2 GPUs of the job. MPI from ranks of this host can explain at most 4.0 GB (40.0 %); \
              at least 6.0 GB (60.0 %) came otherwise: other libraries (NCCL, for one), the program's own copies, other processes.\n\
              \x20 and 2 more hosts\n"
         );

@@ -35,11 +35,11 @@ pub async fn gpu_traffic(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
             let (from, to) = (from.max(job.start.unwrap_or(from)), until(client, &job, to).await?);
             let grid = gpu_traffic::grid(from.min(to - 1), to, points);
             let ranks = ranks(client, job.id).await?;
-            let mut names: Vec<String> = places(&ranks).0;
-            names.retain(|name| only.is_none_or(|only| name == only));
-            let left_out = names.len().saturating_sub(HOSTS_MAX) as u64;
-            names.truncate(HOSTS_MAX);
-            let hosts = of_hosts(client, &api, &job, &names, &ranks, &grid).await?;
+            let names: Vec<String> = places(&ranks).0;
+            let shown = |name: &&String| only.is_none_or(|only| *name == only);
+            let left_out = names.iter().filter(shown).count().saturating_sub(HOSTS_MAX) as u64;
+            let shown: Vec<&str> = names.iter().filter(shown).take(HOSTS_MAX).map(String::as_str).collect();
+            let hosts = of_hosts(client, &api, &job, (&shown, &names), &ranks, &grid).await?;
             Ok(GpuTraffic {
                 job_key: job.key,
                 from_ms: grid.from,
@@ -68,7 +68,7 @@ async fn of_hosts(
     client: &Client,
     api: &Api,
     job: &Job,
-    names: &[String],
+    (shown, names): (&[&str], &[String]),
     ranks: &[jobs::Rank],
     grid: &Grid,
 ) -> Result<Vec<HostGpuTraffic>, ApiError> {
@@ -76,12 +76,15 @@ async fn of_hosts(
     let hosts = nodes::hosts(client, &names, QueryTime::Latest).await?;
     let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
     let gpus = nodes::gpus(client, &ids, QueryTime::Time(grid.to())).await?;
-    let (groups, unknown) = gpu_traffic::groups(&hosts, &gpus, ranks);
+    let (all, unknown) = gpu_traffic::groups(&hosts, &gpus, ranks);
+    let hosts: Vec<Host> = hosts.into_iter().filter(|host| shown.contains(&host.name.as_str())).collect();
+    let is_shown = |group: &&GpuGroup| hosts.iter().any(|host| host.id == group.host);
+    let groups: Vec<GpuGroup> = all.iter().filter(is_shown).cloned().collect();
     if groups.is_empty() && unknown.is_empty() {
         return Ok(Vec::new());
     }
     let links = gpu_traffic::links(client, &api.long_range, &groups, grid).await?;
-    let operations = gpu_traffic::operations(client, job.id, &groups, grid).await?;
+    let operations = gpu_traffic::operations(client, job.id, (&groups, &all), grid).await?;
     let of_host = |host: &Host| {
         let own = |place: &usize| groups.get(*place).is_some_and(|group| group.host == host.id);
         let places: Vec<usize> = (0..groups.len()).filter(own).collect();
@@ -160,6 +163,7 @@ fn one(
     let mut gpus: Vec<i32> = places.iter().flat_map(|place| groups[*place].indices.clone()).collect();
     gpus.sort_unstable();
     HostGpuTraffic {
+        domain: places.iter().find_map(|place| groups[*place].domain.clone()),
         gpus,
         received: rounded(received),
         sent: rounded(sum(|links| &links.sent)),

@@ -31,16 +31,17 @@ export function GpuTrafficLanes({ data, ...shared }: Shared & { data: GpuTraffic
 }
 
 /** What is said of a host's bytes. */
-export function explained(host: Pick<Host, 'unknown' | 'totals' | 'gpus'>): string {
+export function explained(host: Pick<Host, 'unknown' | 'totals' | 'gpus' | 'domain'>): string {
   const { totals, unknown } = host
   if (unknown !== null) return `nothing is said of its NVLinks, as ${unknown}`
   if (totals === null) return 'its NVLinks were not read in this time'
   const gpus = `${counted(host.gpus.length, 'GPU')} of the job`
-  if (totals.nvlink_bytes === 0) return `NVLinks carried nothing into the ${gpus}; MPI sent ${bytes(totals.mpi_bytes)} to ranks on them from this host`
+  const there = host.domain === null ? 'this host' : 'its NVLink domain'
+  if (totals.nvlink_bytes === 0) return `NVLinks carried nothing into the ${gpus}; MPI sent ${bytes(totals.mpi_bytes)} to ranks on them from ${there}`
   const shared = totals.ranks_share_gpus ? ' Ranks share a GPU here: what they sent each other never left it, so that the rest is larger.' : ''
   const rest = percent(totals.residual_bytes / totals.nvlink_bytes)
   return (
-    `NVLinks carried ${bytes(totals.nvlink_bytes)} into the ${gpus}. MPI between ranks of this host can explain at most ` +
+    `NVLinks carried ${bytes(totals.nvlink_bytes)} into the ${gpus}. MPI from ranks of ${there} can explain at most ` +
     `${bytes(totals.explained_bytes)} (${percent(totals.explained_share)}); at least ${bytes(totals.residual_bytes)} (${rest}) came otherwise: ` +
     `other libraries (NCCL, for one), the program's own copies, other processes.${shared}`
   )
@@ -51,5 +52,5 @@ function HostChart({ host, times, ...shared }: Shared & { host: Host; times: rea
     const operations = host.operations.slice(0, LINES_MOST).map((one) => ({ name: `MPI ${one.operation}`, values: one.values }))
     return [{ name: 'NVLink', values: host.received }, ...operations]
   }, [host])
-  return <Chart {...shared} title={`${host.host}: NVLinks into the job's GPUs, and messages to ranks on them from this host, bytes a second`} times={times} series={lines} unit="rate" height={170} />
+  return <Chart {...shared} title={`${host.host}: NVLinks into the job's GPUs, and messages to ranks on them, bytes a second`} times={times} series={lines} unit="rate" height={170} />
 }
