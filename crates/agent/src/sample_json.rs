@@ -102,6 +102,7 @@ fn gpu(gpu: &wire::GpuInfo) -> Value {
         "numa_node": gpu.numa_node,
         "nearest_hcas": gpu.nearest_hcas,
         "nvlink_domain": gpu.nvlink_domain(),
+        "pcie_bytes_per_second": gpu.pcie_bytes_per_second,
         "fabric_state": (!gpu.fabric_state.is_empty()).then_some(&gpu.fabric_state),
     })
 }

@@ -276,6 +276,7 @@ mod tests {
             is_lost: false,
             nvlink_domain: None,
             fabric_state: None,
+            pcie_bytes_per_second: None,
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Gpu {
     pub nvlink_domain: Option<String>,
     /// How far its registration in a fabric of NVLinks is.
     pub fabric_state: Option<String>,
+    /// The most that its PCIe slot carries in one direction.
+    pub pcie_bytes_per_second: Option<i64>,
 }
 
 /// What a host has in an NVLink domain over several nodes.
@@ -193,7 +195,7 @@ pub async fn hosts(client: &Client, names: &[&str], at: QueryTime) -> Result<Vec
 pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<Gpu>, Error> {
     let sql = format!(
         "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid, g.is_lost,
-                g.fabric_cluster_uuid || '.' || g.fabric_clique_id, g.fabric_state
+                g.fabric_cluster_uuid || '.' || g.fabric_clique_id, g.fabric_state, g.pcie_bytes_per_second
          FROM internal.gpu g LEFT JOIN internal.gpu_key p ON p.id = g.parent_gpu_id
          WHERE g.node_id = ANY($1) AND {} ORDER BY g.node_id, g.index, g.uuid",
         at.valid("g")
@@ -212,6 +214,7 @@ pub async fn gpus(client: &Client, hosts: &[i64], at: QueryTime) -> Result<Vec<G
         is_lost: row.get(9),
         nvlink_domain: row.get(10),
         fabric_state: row.get(11),
+        pcie_bytes_per_second: row.get(12),
     };
     Ok(rows.iter().map(gpu).collect())
 }

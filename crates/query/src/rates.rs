@@ -20,7 +20,7 @@ pub enum CountedLink {
     Nvlinks,
     /// A port of a host's own adapter: one element.
     Port,
-    /// The PCIe link of a GPU: one element. Its speed is not known.
+    /// The PCIe link of a GPU: one element. Its speed is in the inventory.
     GpuPcie,
 }
 

@@ -282,6 +282,7 @@ impl Checked for GpuInfo {
         small(self.index)?;
         number(self.link_count, LINKS_MAX)?;
         small(self.numa_node.unwrap_or(0))?;
+        large(self.pcie_bytes_per_second.unwrap_or(0))?;
         if !self.is_fabric_plausible() {
             return Err(Rejection::Name);
         }

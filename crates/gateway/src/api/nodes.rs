@@ -85,6 +85,7 @@ struct GpuResponse {
     is_lost: bool,
     nvlink_domain: Option<String>,
     fabric_state: Option<String>,
+    pcie_bytes_per_second: Option<i64>,
     partitions: Vec<PartitionResponse>,
 }
 
@@ -282,6 +283,7 @@ fn gpu(gpu: Gpu, partitions: &[Gpu]) -> GpuResponse {
         is_lost: gpu.is_lost,
         nvlink_domain: gpu.nvlink_domain,
         fabric_state: gpu.fabric_state,
+        pcie_bytes_per_second: gpu.pcie_bytes_per_second,
         uuid: gpu.uuid,
         index: gpu.index,
         name: gpu.name,

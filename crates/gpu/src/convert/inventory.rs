@@ -128,6 +128,7 @@ fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
         fabric_state: state.to_owned(),
         fabric_cluster_uuid: domain.as_ref().map_or_else(String::new, |(cluster, _)| cluster.clone()),
         fabric_clique_id: domain.map(|(_, clique)| clique),
+        pcie_bytes_per_second: gpu.pcie_bytes_per_second,
         uuid: gpu.uuid.clone(),
         index: gpu.index,
         name: gpu.name.clone(),

@@ -153,6 +153,7 @@ CREATE TABLE internal.gpu (
     fabric_cluster_uuid text,
     fabric_clique_id bigint,
     fabric_state text,
+    pcie_bytes_per_second bigint,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
@@ -170,6 +171,8 @@ COMMENT ON COLUMN internal.gpu.fabric_cluster_uuid IS
     'NVLink domain over several nodes, with fabric_clique_id: GPUs that have both in common reach one another over NVLink. NULL where it is in none, or not known.';
 COMMENT ON COLUMN internal.gpu.fabric_state IS
     'How far its registration in a fabric of NVLinks is: not_started, in_progress, completed, failed, unknown; NULL where it takes part in none, or not known.';
+COMMENT ON COLUMN internal.gpu.pcie_bytes_per_second IS
+    'The most that its PCIe slot carries in one direction, by generation and lanes; NULL where that is not known.';
 COMMENT ON COLUMN internal.gpu.nearest_hcas IS
     'InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.';
 

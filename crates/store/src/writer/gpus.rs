@@ -31,6 +31,7 @@ const GPU: VersionedTable = VersionedTable {
         ("fabric_cluster_uuid", "text"),
         ("fabric_clique_id", "bigint"),
         ("fabric_state", "text"),
+        ("pcie_bytes_per_second", "bigint"),
     ],
 };
 const GPU_LINK: VersionedTable = VersionedTable {
@@ -82,7 +83,7 @@ impl GpuInventory {
                 "link_count": gpu.link_count, "source": gpu.source, "parent_gpu_id": parent,
                 "numa_node": gpu.numa_node, "nearest_hcas": hcas, "is_lost": false,
                 "fabric_cluster_uuid": known(&gpu.fabric_cluster_uuid), "fabric_clique_id": gpu.fabric_clique_id,
-                "fabric_state": known(&gpu.fabric_state),
+                "fabric_state": known(&gpu.fabric_state), "pcie_bytes_per_second": gpu.pcie_bytes_per_second,
             });
             self.gpus.insert(id, row);
         }

@@ -81,7 +81,7 @@ WITH lost AS (
     RETURNING g.*
 )
 INSERT INTO internal.gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, parent_gpu_id, numa_node, nearest_hcas,
-                          fabric_cluster_uuid, fabric_clique_id, fabric_state, is_lost, valid_from)
+                          fabric_cluster_uuid, fabric_clique_id, fabric_state, pcie_bytes_per_second, is_lost, valid_from)
 SELECT gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, parent_gpu_id, numa_node, nearest_hcas,
-       fabric_cluster_uuid, fabric_clique_id, fabric_state, true, valid_to
+       fabric_cluster_uuid, fabric_clique_id, fabric_state, pcie_bytes_per_second, true, valid_to
 FROM ended";

@@ -405,6 +405,7 @@ pub fn batch_of_everything() -> Batch {
                 fabric_cluster_uuid: "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".to_owned(),
                 fabric_clique_id: Some(7),
                 fabric_state: "completed".to_owned(),
+                pcie_bytes_per_second: Some(63_015_384_615),
             })
             .collect(),
         gpu_link_infos: vec![GpuLinkInfo {

@@ -15,7 +15,11 @@ const NOT_YET: &str =
 const NOT_JUDGED: &str = "No verdict: a job is judged a minute after its end, or when its records come. One that ran for less than 5 s, or \
                           whose records came when others of its time had expired, has none.";
 
-/// Each verdict as a sentence with what to do, and when a running job was judged; one line where nothing is said yet.
+/// A job is judged for the last time 45 s after its end: what was said sooner after it, by clocks that may differ, was said while it ran.
+const LAST_AFTER_MS: i64 = 20_000;
+
+/// Each verdict as a sentence with what to do, and when the job was judged where that was while it ran: its figures are of then. One line
+/// where nothing is said yet.
 pub fn text(verdicts: &[JobVerdict], job: &Job, width: usize) -> String {
     if verdicts.is_empty() {
         return if job.end_ms.is_some() { folded(NOT_JUDGED, width).join("\n") } else { NOT_YET.to_owned() }
@@ -24,11 +28,12 @@ pub fn text(verdicts: &[JobVerdict], job: &Job, width: usize) -> String {
     let mut text = String::new();
     for one in verdicts.iter().take(SHOWN) {
         let judged = format!("judged {}", clock(one.last_ms));
-        let head = match (one.kind.as_str(), job.end_ms) {
-            ("nothing_found", Some(_)) => String::new(),
-            ("nothing_found", None) => format!("({judged}) "),
-            (kind, Some(_)) => format!("{} ({}): ", verdict_name(kind).to_uppercase(), one.confidence),
-            (kind, None) => format!("{} ({}, {judged}): ", verdict_name(kind).to_uppercase(), one.confidence),
+        let is_last = job.end_ms.is_some_and(|end| one.last_ms >= end + LAST_AFTER_MS);
+        let head = match (one.kind.as_str(), is_last) {
+            ("nothing_found", true) => String::new(),
+            ("nothing_found", false) => format!("({judged}) "),
+            (kind, true) => format!("{} ({}): ", verdict_name(kind).to_uppercase(), one.confidence),
+            (kind, false) => format!("{} ({}, {judged}): ", verdict_name(kind).to_uppercase(), one.confidence),
         };
         text.push_str(&(folded(&format!("{head}{}", one.observation), width).join("\n") + "\n"));
         text.push_str(&(folded(&format!("→ {}", one.remedy), width).join("\n") + "\n"));
@@ -58,7 +63,8 @@ mod tests {
             judged.contains("SLOW RANK (certain, judged 1970-01-01 00:00:00 UTC): The others"),
             "{judged}"
         );
-        let text = text(&[one], &ended, 80);
+        assert!(text(std::slice::from_ref(&one), &ended, 120).contains("(certain, judged"), "of before its end");
+        let text = text(&[JobVerdict { last_ms: 60_000, ..one }], &ended, 80);
         assert!(text.contains("SLOW RANK (certain): The others wait for rank 3."), "{text}");
         assert!(text.find("→ Bind it.") > text.find("SLOW RANK"), "{text}");
         assert!(super::text(&[], &running, 80).starts_with("Not judged yet"));

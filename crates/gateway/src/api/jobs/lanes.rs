@@ -163,6 +163,7 @@ async fn pcie(
             kind: "pcie".to_owned(),
             name: format!("{} GPU {} PCIe", host.name, gpu.index),
             instance: host.name.clone(),
+            bytes_per_second: gpu.pcie_bytes_per_second,
             series: both(rates.out, rates.received),
             ..Lane::default()
         })

@@ -32,9 +32,18 @@ export function PcieLanes({ data, ...shared }: Shared & { data: JobLanes }) {
   const most = useMemo(() => Math.max(1, ...lines.flatMap((line) => line.values.map((v) => v ?? 0))), [lines])
   if (lines.length === 0) return null
   if (most <= 1) return <p class="dim">PCIe of {counted(data.lanes.length, 'GPU')}: nothing was counted in this time.</p>
-  if (lines.length <= LINES_MOST) return <Chart {...shared} title="PCIe of GPUs: bytes a second" times={data.times_ms} series={lines} unit="rate" height={150} />
+  const room = <p class="dim">{headroom(data)}</p>
+  if (lines.length <= LINES_MOST) {
+    return (
+      <>
+        <Chart {...shared} title="PCIe of GPUs: bytes a second" times={data.times_ms} series={lines} unit="rate" height={150} />
+        {room}
+      </>
+    )
+  }
   return (
     <>
+      {room}
       {(['out', 'in'] as const).map((way) => (
         <Shares
           key={way}
@@ -49,6 +58,21 @@ export function PcieLanes({ data, ...shared }: Shared & { data: JobLanes }) {
       ))}
     </>
   )
+}
+
+/** What is left of the fullest slot, each way: a broadcast from the host's memory can use no more. Empty where no slot's speed is known. */
+export function headroom(data: Pick<JobLanes, 'lanes'>): string {
+  const ways = (['in', 'out'] as const).flatMap((way) => {
+    const used = data.lanes.flatMap((lane) => {
+      const values = lane.series.find((s) => s.name === way)?.values.filter((v) => v !== null) ?? []
+      return lane.bytes_per_second === null || values.length === 0 ? [] : [{ lane, most: Math.max(...values), speed: lane.bytes_per_second }]
+    })
+    const fullest = used.sort((a, b) => b.most / b.speed - a.most / a.speed)[0]
+    if (fullest === undefined) return []
+    const left = Math.max(0, fullest.speed - fullest.most)
+    return [`${way === 'in' ? 'to a GPU' : 'from a GPU'} ${rate(left)} of ${rate(fullest.speed)} were free at the fullest moment (${fullest.lane.name}, ${percent(fullest.most / fullest.speed)} used)`]
+  })
+  return ways.length === 0 ? '' : `PCIe headroom: ${ways.join('; ')}. Speeds are those of the slots; packet headers take some of them.`
 }
 
 /** Links on its way: how full they are, the job's part of that, and how long data waits. */

@@ -23,13 +23,20 @@ export function VerdictsView({ data }: { data: JobDetail }) {
   return (
     <section aria-label="Verdicts" data-testid="verdicts">
       {data.verdicts.map((verdict) => (
-        <VerdictView key={`${verdict.kind} ${verdict.subject}`} verdict={verdict} isLive={data.job.end_ms === null} />
+        <VerdictView key={`${verdict.kind} ${verdict.subject}`} verdict={verdict} isOfBefore={isOfBefore(verdict, data.job)} />
       ))}
     </section>
   )
 }
 
-function VerdictView({ verdict, isLive }: { verdict: Verdict; isLive: boolean }) {
+/** A job is judged for the last time 45 s after its end: what was said sooner after it, by clocks that may differ, was said while it ran. */
+const LAST_AFTER_MS = 20_000
+
+/** Whether a verdict is of a time at which the job ran: its figures are of then. */
+export const isOfBefore = (verdict: Pick<Verdict, 'last_ms'>, job: Pick<JobDetail['job'], 'end_ms'>): boolean =>
+  job.end_ms === null || verdict.last_ms < job.end_ms + LAST_AFTER_MS
+
+function VerdictView({ verdict, isOfBefore }: { verdict: Verdict; isOfBefore: boolean }) {
   const isNothing = verdict.kind === 'nothing_found'
   return (
     <article class={`verdict ${isNothing ? 'nothing' : verdict.kind}`}>
@@ -40,7 +47,7 @@ function VerdictView({ verdict, isLive }: { verdict: Verdict; isLive: boolean })
           </>
         )}
         {verdict.observation}
-        {isLive && <span class="dim"> judged {clock(verdict.last_ms)}</span>}
+        {isOfBefore && <span class="dim"> judged {clock(verdict.last_ms)}</span>}
         {verdict.other_job !== null && (
           <>
             {' '}
