@@ -62,7 +62,7 @@ pub fn cost(time: Duration, others: u32) -> anyhow::Result<bool> {
     }
     let (used, elapsed) = (processor()? - before, begin.elapsed());
     drop(ranks);
-    println!("{looks} looks at {} processes, {RANKS} of which change each 0.1 s", look.processes);
+    println!("{looks} looks at {} processes; {RANKS} change each 0.1 s", look.processes);
     println!("  {:<44} {:>10.3} ms", "the first look", first.as_secs_f64() * 1e3);
     println!("  {:<44} {:>10.3} ms", "one look", used.as_secs_f64() / f64::from(looks) * 1e3);
     let share = used.as_secs_f64() / elapsed.as_secs_f64();

@@ -12,6 +12,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+
 mod names;
 #[cfg(test)]
 mod tests;
@@ -20,8 +23,9 @@ pub use names::{LIBRARIES, PROGRAM_BEGINNINGS, PROGRAMS, is_profiler};
 
 /// Most processes that are watched, by far more than a node has ranks; the others count as unreadable.
 const PROCESSES_MAX: usize = 32_768;
-/// Most files that stay open from one look to the next; of more processes the file is opened each time.
-const OPEN_FILES_MAX: usize = 1024;
+/// Most files that stay open from one look to the next, and a quarter of what this process may have open: of more processes the
+/// file is opened each time.
+const OPEN_FILES_MAX: u64 = 1024;
 /// How long one look may read maps; what is left is read at the next one.
 const MAPS_TIME: Duration = Duration::from_millis(100);
 /// Most bytes read of one process's maps: as many mappings as the kernel allows a process by default have less.
@@ -91,7 +95,8 @@ pub struct ProfilerWatch {
     known: HashMap<u32, Known>,
     waiting: VecDeque<u32>,
     looks: u64,
-    open_files: usize,
+    open_files: u64,
+    open_files_max: u64,
     buffer: Vec<u8>,
 }
 
@@ -100,6 +105,7 @@ impl ProfilerWatch {
     #[must_use]
     pub fn new(proc: &Path) -> Self {
         let program = fs::metadata("/proc/self/exe").ok().map(|file| (file.dev(), file.ino()));
+        let (may_open, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((0, 0));
         Self {
             proc: proc.to_owned(),
             own: std::process::id(),
@@ -108,6 +114,7 @@ impl ProfilerWatch {
             waiting: VecDeque::new(),
             looks: 0,
             open_files: 0,
+            open_files_max: (may_open / 4).min(OPEN_FILES_MAX),
             buffer: vec![0; 64 << 10],
         }
     }
@@ -143,13 +150,13 @@ impl ProfilerWatch {
         let (looks, open_files) = (self.looks, &mut self.open_files);
         self.known.retain(|_, known| {
             let is_there = known.seen == looks;
-            *open_files -= usize::from(!is_there && known.statm.is_some());
+            *open_files -= u64::from(!is_there && known.statm.is_some());
             is_there
         });
         Ok(surplus)
     }
 
-    /// Looks whether a process's size changed, and at what it is where it did.
+    /// Looks whether a process's size changed, and closer where it did.
     fn look_at(&mut self, pid: u32) {
         let Some(known) = self.known.get(&pid) else { return };
         let is_new = !known.is_examined && !known.is_unreadable;
@@ -197,7 +204,7 @@ impl ProfilerWatch {
     }
 
     fn keep_open(&mut self, pid: u32, file: File) {
-        if self.open_files < OPEN_FILES_MAX
+        if self.open_files < self.open_files_max
             && let Some(known) = self.known.get_mut(&pid)
         {
             self.open_files += 1;
@@ -208,15 +215,17 @@ impl ProfilerWatch {
     /// Another process has this id, or none.
     fn forget(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
-            self.open_files -= usize::from(known.statm.is_some());
+            self.open_files -= u64::from(known.statm.is_some());
             *known = Known { seen: known.seen, is_waiting: known.is_waiting, ..Known::default() };
         }
     }
 
-    /// Takes note of a file that can't be read: its process has ended, or is another user's.
+    /// Takes note of a file that can't be read: its process has ended, is another user's, or this one has too many files open.
     fn note(&mut self, pid: u32, error: &io::Error) {
-        if error.kind() != ErrorKind::PermissionDenied {
-            // ENOENT, ESRCH: the next list lacks it.
+        let has_ended =
+            error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::ESRCH as i32);
+        if has_ended {
+            // The next list lacks it.
             self.forget(pid);
         } else if let Some(known) = self.known.get_mut(&pid) {
             known.is_unreadable = !known.is_own;
@@ -225,8 +234,9 @@ impl ProfilerWatch {
 
     /// Reads name, user and size of libraries; the maps are to be read where these say that they may be others.
     fn look_closer(&mut self, pid: u32) {
-        let text = match fs::read_to_string(self.proc.join(pid.to_string()).join("status")) {
-            Ok(text) => text,
+        let text = match fs::read(self.proc.join(pid.to_string()).join("status")) {
+            // A name may hold anything.
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
             Err(error) => return self.note(pid, &error),
         };
         let Some(known) = self.known.get_mut(&pid) else { return };
@@ -288,7 +298,7 @@ impl ProfilerWatch {
             }
             if all >= MAPS_BYTES_MAX {
                 // As good as a process that can't be read: the rest is not known.
-                return Err(ErrorKind::PermissionDenied.into());
+                return Err(ErrorKind::FileTooLarge.into());
             }
             self.buffer.copy_within(lines..length, 0);
             length -= lines;

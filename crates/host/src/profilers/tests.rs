@@ -15,7 +15,7 @@ impl Tree {
         ProfilerWatch::new(self.0.path())
     }
 
-    /// A process, or what it is now: pages without data, name, libraries' KiB (none of the kernel's), and files in its maps.
+    /// A process, or its present state: pages without data, name, libraries' KiB (none of the kernel's), and files in its maps.
     fn put(&self, pid: u32, pages: u64, command: &str, libraries: Option<u64>, files: &[&str]) {
         let folder = self.0.path().join(pid.to_string());
         fs::create_dir_all(&folder).unwrap();
@@ -114,7 +114,7 @@ fn maps_are_read_of_new_processes_and_where_the_size_of_libraries_changed() {
     // More data.
     fs::write(tree.0.path().join("42/statm"), "170 1 1 1 0 70 0\n").unwrap();
     assert_eq!(found(&mut watch), []);
-    // Other mappings, none of which can be executed.
+    // Other mappings that cannot be executed.
     tree.put(42, 120, "rank", Some(50), &["/x/libnvperf_host.so"]);
     assert_eq!(found(&mut watch), []);
     tree.put(42, 130, "rank", Some(51), &["/x/libnvperf_host.so"]);
@@ -140,6 +140,22 @@ fn a_process_that_becomes_a_profiler_is_one_and_one_that_ends_is_none() {
     watch.look().unwrap();
     tree.put(42, 100, "sleep", Some(50), &[]);
     assert_eq!(found(&mut watch), []);
+}
+
+#[test]
+fn a_process_of_any_name_is_looked_into() {
+    let tree = Tree::new();
+    for pid in [42, 43] {
+        tree.put(pid, 100, "x", Some(50), &["/x/libcuda-injection.so"]);
+    }
+    let status = |name: &[u8]| [b"Name:\t", name, b"\nPPid:\t1\nUid:\t7\t7\t7\t7\nVmLib:\t 50 kB\n"].concat();
+    fs::write(tree.0.path().join("42/status"), status(b"\xff\xfe")).unwrap();
+    fs::write(tree.0.path().join("43/status"), status(b"")).unwrap();
+    let mut watch = tree.watch();
+    for _ in 0..2 {
+        let look = watch.look().unwrap();
+        assert_eq!((look.count, look.unreadable, look.waiting), (2, 0, 0), "{look:?}");
+    }
 }
 
 #[test]
