@@ -172,6 +172,9 @@ fill gpu_pm_counters 200 "time, gpu_id, epoch, source, nvlink_transmit_bytes, nv
     pcie_write_bytes, nvlink_transmit_peak_bytes_per_second, nvlink_receive_peak_bytes_per_second,
     pcie_read_peak_bytes_per_second, pcie_write_peak_bytes_per_second, samples, void_samples, buffer_overflows" "t, i, e, 'cupti',
     c(step, i, 1), c(step, i, 2), c(step, i, 3), c(step, i, 4), c(step, i, 5), c(step, i, 6), c(step, i, 7), c(step, i, 8), step, 0, 0"
+# Half of them sums, half of them values.
+fill gpu_metrics 2000 "time, gpu_metric_id, epoch, source, sum, value" "t, i, e, 'cupti', CASE WHEN i % 2 = 0 THEN c(step, i, 1) END,
+    CASE WHEN i % 2 = 1 THEN noise(step, i, 2, 131072) / 1311.0 END"
 operation="(ARRAY['allreduce', 'isend', 'irecv', 'waitall', 'bcast'])[1 + i % 5]"
 # All cells of a rank in a row, as ranks that have run for half a day have them; and of a node's ranks.
 all=$rows rows=$((rows < 20000 ? rows : 20000))

@@ -6,6 +6,7 @@
  * for PCIe those of `pcie`; so that a number of samples has an exact number of bytes. The first one holds no number. */
 #define _GNU_SOURCE
 #include "cupti.h"
+#include "cupti_metrics.h"
 #include "monitors.h"
 
 #include <dlfcn.h>

@@ -2,9 +2,12 @@
  * them are as CUPTI 13.0 lists them; of its many it has those that tests use. A pass of a GPU's monitor has room for so many
  * counters of each unit: with that the passes of each metric alone are those of the real library on a GH100. */
 #define _GNU_SOURCE
-#include "cupti.h"
+#include "cupti_metrics.h"
 
 #include <string.h>
+
+#include "cupti_codes.h"
+#include "scenario.h"
 
 enum { COUNTER, RATIO, THROUGHPUT, TYPES };
 enum { SM, DRAM, LTS, FRONT, LINKS_UNIT, PCIE };
@@ -109,16 +112,15 @@ unsigned list_endings(const char *chip, unsigned type, const char *name, const c
 {
 	static const char *found[13];
 	*count = 0;
-	for (size_t m = 0; m < METRIC_COUNT; m++)
-		if (strcmp(name, METRICS[m].name) == 0 && METRICS[m].type == (int)type && is_of(chip, m)) {
-			while (ENDINGS[type][*count]) {
-				found[*count] = ENDINGS[type][*count];
-				++*count;
-			}
-			*endings = found;
-			return OK;
-		}
-	return INVALID_PARAMETER; /* as the real library answers for a metric of another type, too */
+	int metric = find(chip, name);
+	if (metric < 0)
+		return INVALID_METRIC_NAME; /* as CUDA 12's answers for a name without ending, too */
+	if (METRICS[metric].type != (int)type)
+		return INVALID_PARAMETER;
+	for (; ENDINGS[type][*count]; ++*count)
+		found[*count] = ENDINGS[type][*count];
+	*endings = found;
+	return OK;
 }
 
 /* Bytes over links and PCIe are those of a sample of the traffic, others are what the scenario has for the metric. */

@@ -65,13 +65,14 @@ fn choosing() -> Node {
 #[test]
 fn chosen_metrics_are_exposed_by_name_and_a_wrong_one_costs_itself_alone() {
     let node = choosing();
-    let agent = node.run();
+    let mut agent = node.run();
     let gpu = "GPU-9a31c0de-52b7-4d16-8f0e-000000000001";
     let series = |name: &str, metric: &str| {
         format!("throughline_gpu_metric_{name}{{gpu=\"{gpu}\",metric=\"{metric}\"}} 0")
     };
     let (mean, sum) = (series("value", "sm__cycles_active.avg"), series("sum_total", "lts__t_sectors.sum"));
     agent.wait_for(&[&mean, &sum, SUMS, UP]);
+    agent.stop();
     let events = node.spooled().into_iter().flat_map(|batch| batch.events);
     let refused: Vec<String> =
         events.filter(|event| event.kind == "gpu.metric_refused").map(|event| event.text).collect();

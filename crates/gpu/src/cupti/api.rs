@@ -253,7 +253,14 @@ impl<'l> Host<'l> {
     ///
     /// # Errors
     /// The call that failed.
-    pub fn endings(&self, kind: CUpti_MetricType, name: &CStr) -> Result<Vec<String>, CuptiError> {
+    pub fn endings(&self, kind: CUpti_MetricType, own: &str) -> Result<Vec<String>, CuptiError> {
+        // CUPTI of CUDA 12 answers only where the name has one of them.
+        let ending = match kind {
+            CUPTI_METRIC_TYPE_RATIO => ".ratio",
+            CUPTI_METRIC_TYPE_THROUGHPUT => ".avg.pct_of_peak_sustained_elapsed",
+            _ => ".sum",
+        };
+        let name = CString::new(format!("{own}{ending}")).unwrap_or_default();
         let params = call!(
             self.library,
             cuptiProfilerHostGetSubMetrics,

@@ -79,8 +79,7 @@ impl Chip<'_> {
         let own = host.own_names()?;
         let endings = |wanted: &str| {
             let kinds = own.iter().filter(|(_, own)| own == wanted).map(|(kind, _)| *kind);
-            let text = CString::new(wanted).unwrap_or_default();
-            kinds.flat_map(|kind| host.endings(kind, &text).unwrap_or_default()).collect()
+            kinds.flat_map(|kind| host.endings(kind, wanted).unwrap_or_default()).collect()
         };
         let names: Vec<String> = own.iter().map(|(_, own)| own.clone()).collect();
         let near = nearest(name, &names, endings);

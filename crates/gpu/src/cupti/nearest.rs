@@ -13,8 +13,8 @@ fn distance(one: &str, other: &str) -> usize {
         words.sort_unstable();
         words.join("_")
     };
-    let by_letter = strsim::damerau_levenshtein(one, other);
-    by_letter.min(1 + strsim::damerau_levenshtein(&sorted(one), &sorted(other)))
+    let by_letter = strsim::osa_distance(one, other);
+    by_letter.min(1 + strsim::osa_distance(&sorted(one), &sorted(other)))
 }
 
 /// The names nearest to `wanted` among `own` names, each with the nearest of what may follow it.
@@ -32,7 +32,7 @@ pub(super) fn nearest(
     by_distance.sort();
     let mut sorted = |own: &str| {
         let mut all = endings(own);
-        all.sort_by_key(|one| (strsim::damerau_levenshtein(ending, one), one.len()));
+        all.sort_by_key(|one| (strsim::osa_distance(ending, one), one.len()));
         all
     };
     match by_distance.first() {

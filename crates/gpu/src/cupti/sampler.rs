@@ -121,13 +121,17 @@ pub fn cupti_sampler_main(arguments: impl IntoIterator<Item = OsString>) -> Exit
     }
 }
 
-/// Prints a line for each chip that a libcupti knows: its name, and the metrics that are sampled or why it has none.
-/// Needs neither driver nor GPU. A process of its own: a wrong library crashes.
+/// Prints a line for each chip that a libcupti knows: its name, and the metrics that are sampled or why it has none. Arguments behind
+/// the library's path are metrics to be sampled, too: a line with `!` for each that a chip refuses. Needs neither driver nor GPU.
+/// A process of its own: a wrong library crashes.
 pub fn chips_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let Some(path) = arguments.into_iter().next() else {
+    let mut arguments = arguments.into_iter();
+    let Some(path) = arguments.next() else {
         eprintln!("{CHIPS_SUBCOMMAND}: the path of libcupti is missing");
         return ExitCode::from(64);
     };
+    let metrics: Vec<String> = arguments.map(|name| name.to_string_lossy().into_owned()).collect();
+    let chosen = Chosen::new(vec![MetricGroup { metrics, interval: Duration::from_secs(1) }]);
     let library = match Library::without_driver(path.as_ref()) {
         Ok(library) => library,
         Err(error) => {
@@ -144,10 +148,11 @@ pub fn chips_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     for chip in chips {
         let name = chip.to_string_lossy();
-        match Plan::new(&library, &chip, None, &Chosen::default()) {
+        match Plan::new(&library, &chip, None, &chosen) {
             Ok(plan) => {
-                let metrics: Vec<_> = plan.wanted.iter().map(|(_, name)| name.to_string_lossy()).collect();
+                let metrics: Vec<_> = plan.names.iter().map(|name| name.to_string_lossy()).collect();
                 println!("{name} {}", metrics.join(" "));
+                plan.selection.refused.iter().for_each(|refused| println!("{name} ! {}", refused.text));
             }
             Err(failed) => println!("{name} - {failed}"),
         }

@@ -13,7 +13,7 @@ const NODE: &str = "gpu 0 uuid=GPU-0 chip=GH100\ngpu 1 uuid=GPU-1 chip=AD102\nli
                     traffic 0 0 tx_step=1000 rx_step=500\npcie 0-1 tx_step=70 rx_step=30\n";
 
 /// Ten that one pass of the real GH100 gives beside bytes, by the real library.
-const TEN: [&str; 10] = [
+pub const TEN: [&str; 10] = [
     "sm__cycles_active.avg",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     "sm__inst_executed.sum",

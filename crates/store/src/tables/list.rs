@@ -84,7 +84,7 @@ pub(super) const HYPERTABLES: [StoredTable; 39] = [
         "gpu_metrics",
         &["gpu_metric_id", "time", "source"],
         &["gpu_metrics"],
-        rows(NONE, |_| 150.0)
+        rows(NONE, |_| 116.0)
             .assuming(OFF)
             .with_metrics(Table::GpuMetrics, "time, gpu_metric_id, epoch, source, {metrics}")
             .columns("gpu_metric_id", "source, time", NONE),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use throughline_sample::catalogue::{Table, Unit};
+use throughline_sample::catalogue::Table;
 use throughline_store::{Database, QUERY_ROLE, READ_ROLE, TABLES, migrate, schema_version, testing};
 
 /// Every column of every table and view of ours, with its type, as one sorted text.
@@ -54,7 +54,7 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
 }
 
 /// Columns of sample tables that are no metrics.
-const OTHER_COLUMNS: [&str; 29] = [
+const OTHER_COLUMNS: [&str; 30] = [
     "is_folded",
     "stored_time",
     "bin_length",
@@ -67,6 +67,7 @@ const OTHER_COLUMNS: [&str; 29] = [
     "port_id",
     "host_port_id",
     "gpu_id",
+    "gpu_metric_id",
     "epoch",
     "source",
     "saturated",
@@ -100,10 +101,7 @@ async fn columns_and_comments_are_the_catalogues_in_both_directions() {
         for metric in table.metrics() {
             let place = format!("{}.{}", table.name(), metric.name);
             let (kind, comment) = found.remove(metric.name).unwrap_or_else(|| panic!("no column {place}"));
-            let element = match metric.unit {
-                Unit::Seconds | Unit::Ratio => "double precision",
-                _ => "bigint",
-            };
+            let element = if metric.is_fractional() { "double precision" } else { "bigint" };
             let array = if table.has_arrays() { "[]" } else { "" };
             assert_eq!(kind, format!("{element}{array}"), "{place}");
             let comment = comment.unwrap_or_else(|| panic!("no comment on {place}"));
