@@ -5,9 +5,11 @@
 
 mod account;
 mod open_calls;
+mod rank_gpus;
 
 use account::Accounts;
 use open_calls::OpenCalls;
+use rank_gpus::RankGpus;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -61,6 +63,7 @@ pub struct MpiTotals {
     jobs: BTreeMap<String, RunningJob>,
     open_calls: OpenCalls,
     accounts: Accounts,
+    rank_gpus: RankGpus,
     /// What was last reported of each operation and metric as a record.
     reported: HashMap<(String, u32), f64>,
 }
@@ -167,6 +170,7 @@ impl MpiTotals {
     /// Takes over what ranks sent.
     pub fn observe(&mut self, batch: &Batch, now: Instant) {
         self.open_calls.observe(batch, now);
+        self.rank_gpus.observe(batch);
         // Jobs first: ranks refer to them.
         batch.jobs.iter().filter(|job| job.end == 0).for_each(|job| self.job(job));
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
@@ -353,6 +357,7 @@ impl MpiTotals {
         }
         self.open_calls.expose(page, Instant::now());
         self.accounts.expose(page);
+        self.rank_gpus.expose(page);
         for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
             let job = running.job.clone().unwrap_or_default();
             let world = job.world_size.to_string();

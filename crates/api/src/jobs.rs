@@ -1,10 +1,12 @@
 //! Jobs: lists, one job with its parts, and what a name means.
 
 mod contests;
+mod gpus;
 mod traffic;
 
 pub use crate::as_of::{AsOf, NodeBehind};
 pub use contests::{ContestedFact, ContestedRanks, FactVersion, JobContests};
+pub use gpus::{JobGpu, JobGpus};
 pub use traffic::{JobLinkPeaks, JobPairs, JobTraffic, LinkPeak, NodePairs, Pair, PairColumns, Traffic};
 
 use crate::JobState;

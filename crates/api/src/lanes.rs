@@ -37,6 +37,9 @@ pub struct Lane {
     pub name: String,
     /// The clock among `clocks` that its times are on: a host, or the subnet of a crawler.
     pub instance: String,
+    /// Of a GPU: what is counted may be others' as well, as the job is on a partition of it, or others are on the GPU.
+    #[serde(default)]
+    pub is_shared: bool,
     /// Of a link: GUID.PORT of the end that sends.
     pub link: Option<String>,
     /// Speed of one direction; null where it is not known.

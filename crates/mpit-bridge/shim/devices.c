@@ -52,7 +52,8 @@ void tl_devices_configure(void) {
         return;
     }
     /* Cut behind a whole name. */
-    snprintf(visible, sizeof visible - sizeof cut, "%s", value);
+    memcpy(visible, value, sizeof visible - sizeof cut);
+    visible[sizeof visible - sizeof cut] = '\0';
     char *comma = strrchr(visible, ',');
     strcpy(comma ? comma : visible, cut);
 }

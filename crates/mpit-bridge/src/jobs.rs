@@ -10,7 +10,8 @@ use crate::rank_gpus::{self, GpuUse, Look, NodeGpu};
 use crate::saved::{Saved, SavedRank};
 use crate::scheduling::Target;
 use crate::shim_status::ShimStatus;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 
 /// Nobody has looked yet.
@@ -30,6 +31,14 @@ pub(crate) struct Jobs {
 struct JobHere {
     record: Job,
     ranks: HashMap<RankKey, RankHere>,
+}
+
+impl JobHere {
+    /// Its ranks, each with the processes of all of them.
+    fn ranks_with_processes(&mut self) -> impl Iterator<Item = (&RankKey, &mut RankHere, Rc<BTreeSet<u32>>)> {
+        let processes: Rc<BTreeSet<u32>> = Rc::new(self.ranks.keys().map(|key| key.pid).collect());
+        self.ranks.iter_mut().map(move |(key, rank)| (key, rank, Rc::clone(&processes)))
+    }
 }
 
 #[derive(Debug)]
@@ -191,11 +200,11 @@ impl Jobs {
         if let Ok(gpus) = &look.gpus {
             self.gpus.clone_from(gpus);
         }
-        for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
+        for (key, rank, own) in self.jobs.values_mut().flat_map(JobHere::ranks_with_processes) {
             if !look.ranks.contains(&key.pid) {
                 continue;
             }
-            let (gpus, why) = rank.gpu_use.note(&mut rank.record, &look.gpus, look.time);
+            let (gpus, why) = rank.gpu_use.note(&mut rank.record, &look.gpus, &own, look.time);
             rank.unknown_gpus = why.unwrap_or(rank.unknown_gpus);
             let ports = look.hca_ports.as_ref().map(|all| all.get(&key.pid).map_or(&[][..], Vec::as_slice));
             let ports = merge(&mut rank.record.hca_ports, &mut rank.unknown_ports, ports);

@@ -60,11 +60,12 @@ pub(crate) struct GpuUse {
 
 impl GpuUse {
     /// Notes in a rank's record what a look found. Whether that is another than before, and why the GPUs that it uses are not known
-    /// by the driver, where they are not.
+    /// by the driver, where they are not. `job`: processes of the job's ranks here.
     pub fn note(
         &mut self,
         record: &mut JobRank,
         gpus: &Result<Vec<NodeGpu>, &'static str>,
+        job: &BTreeSet<u32>,
         time: i64,
     ) -> (bool, Option<&'static str>) {
         let gpus = match gpus {
@@ -74,6 +75,7 @@ impl GpuUse {
         let (pid, before) = (record.pid, std::mem::replace(&mut self.looked_at, time));
         let listed = |gpu: &NodeGpu| gpu.processes.as_ref().ok().map(|all| all.contains(&pid));
         let mut changed = by(&mut record.gpus, DRIVER, gpus, (time, before), &listed);
+        changed |= note_others(&mut record.gpus, gpus, job);
         let unlisted = gpus.iter().find_map(|gpu| gpu.processes.as_ref().err().copied());
         if unlisted.is_none() && record.gpu_evidence != DRIVER {
             DRIVER.clone_into(&mut record.gpu_evidence);
@@ -115,6 +117,19 @@ impl GpuUse {
         let is_named = |gpu: &NodeGpu| Some(named.contains(&uuid(gpu)));
         changed | by(&mut record.gpus, VISIBLE, gpus, (record.start, record.start), &is_named)
     }
+}
+
+/// Notes on which GPUs of a rank processes are that are no ranks of its job; whether that is new of one.
+fn note_others(rows: &mut [RankGpu], gpus: &[NodeGpu], job: &BTreeSet<u32>) -> bool {
+    let mut changed = false;
+    for row in rows.iter_mut().filter(|row| row.evidence == DRIVER && row.last_seen == 0 && !row.has_others) {
+        // Also those on another partition: links and PCIe are the whole GPU's.
+        let there = gpus.iter().filter(|gpu| gpu.gpu_uuid == row.gpu_uuid);
+        let mut processes = there.filter_map(|gpu| gpu.processes.as_ref().ok()).flatten();
+        row.has_others = processes.any(|pid| !job.contains(pid));
+        changed |= row.has_others;
+    }
+    changed
 }
 
 /// Whether it is known which GPUs a rank uses.
@@ -163,6 +178,7 @@ fn by(
                 first_seen: time,
                 last_seen: 0,
                 nearest_distance: gpu.nearest_distance.clone(),
+                has_others: false,
             });
             changed = true;
         }

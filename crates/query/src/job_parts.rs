@@ -197,6 +197,7 @@ pub async fn link_peaks(client: &Client, id: i64, seconds: u64) -> Result<Option
         p95_utilisation: row.get("p95_utilisation"),
         max_utilisation: row.get("max_utilisation"),
         readings: whole(row.get("readings")),
+        is_shared: row.get("is_shared"),
     };
     Ok(Some(rows.iter().map(link).collect()))
 }

@@ -41,6 +41,7 @@ pub mod gpu_metrics;
 pub mod gpu_traffic;
 pub mod history;
 mod horizons;
+pub mod job_gpus;
 pub mod job_names;
 pub mod job_parts;
 pub mod job_rates;

@@ -2196,6 +2196,9 @@ CREATE TABLE internal.rank_gpu (
     -- How far gpu.nearest_hcas are from it: switch (PIX), switches (PXB), host_bridge (PHB), numa_node (NODE) or
     -- system (SYS); NULL where that is not known.
     nearest_distance text,
+    -- While the rank was there, the driver listed processes on the GPU, or on a partition of it, that are no ranks
+    -- of the job.
+    has_others boolean NOT NULL DEFAULT false,
     -- The first look at which it was so: looks are 2 s to 5 minutes apart.
     first_seen timestamptz NOT NULL,
     -- The last such look; NULL while it is so.
@@ -5749,7 +5752,13 @@ SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, 
        coalesce(g.evidence IN ('driver', r.gpu_evidence), false) AS is_own, g.minor, g.first_seen,
        coalesce(g.last_seen, r.end_time) AS last_seen, i.numa_node, g.nearest_distance, h.host_port_id, h.device, h.port,
        h.has_queue_pairs, f.port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id, s.guid AS remote_guid,
-       q.port AS remote_port, s.description AS remote_description
+       q.port AS remote_port, s.description AS remote_description,
+       g.partition_id IS NOT NULL OR g.has_others OR EXISTS (
+           SELECT FROM internal.rank_gpu o
+           JOIN internal.job_rank x ON x.job_id = o.job_id AND x.rank = o.rank AND x.node_id = o.node_id AND x.start_time = o.start_time
+           WHERE o.gpu_id = g.gpu_id AND o.job_id <> g.job_id AND o.evidence = 'driver'
+               AND o.first_seen <= coalesce(g.last_seen, r.end_time, 'infinity')
+               AND coalesce(o.last_seen, x.end_time, 'infinity') >= g.first_seen) AS is_shared
 FROM internal.job_rank r
 JOIN internal.run_visible j ON j.id = r.job_id
 LEFT JOIN internal.node_key k ON k.id = r.node_id
@@ -5789,13 +5798,14 @@ COMMENT ON VIEW internal.job_rank_gpus IS
     'without a GPU has one row without: it uses none where gpu_evidence is not NULL, and else that is not known. gpu_* are of the whole '
     'GPU, partition_* of the partition of it (MIG) that the rank is on. evidence is the strongest: driver, device or visible. is_own: '
     'the rank uses it, by the best that is known (gpu_evidence); else it may. has_queue_pairs: the rank uses that port; NULL where '
-    'its ports are not known.';
+    'its ports are not known. is_shared: what is counted of the GPU (links, PCIe) may be others'' as well: the rank is on a partition, or '
+    'a rank of another job, or another process, was on the GPU in the same time.';
 
 CREATE OR REPLACE FUNCTION public.job_links(job bigint)
 RETURNS TABLE (
     kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
     p95_bytes_per_second double precision, max_bytes_per_second double precision,
-    p95_utilisation double precision, max_utilisation double precision, readings bigint)
+    p95_utilisation double precision, max_utilisation double precision, readings bigint, is_shared boolean)
 LANGUAGE plpgsql STABLE
 SET search_path = '' SET jit = off
 AS $$
@@ -5806,9 +5816,17 @@ BEGIN
     SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM public.job_summary s WHERE s.id = job_links.job;
     RETURN QUERY
     WITH hosts AS (
-        SELECT DISTINCT k.id, k.name FROM internal.job_rank r JOIN internal.node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
+        -- Where it is known of all ranks of a node which GPUs and ports they use, others are none of the job's.
+        SELECT k.id, k.name, bool_and(r.gpu_evidence IS NOT NULL) AS knows_gpus, bool_and(r.hca_ports IS NOT NULL) AS knows_ports
+        FROM internal.job_rank r JOIN internal.node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job GROUP BY k.id, k.name
+    ), own_gpus AS MATERIALIZED (
+        SELECT v.gpu_id, bool_or(v.is_shared) AS is_shared FROM internal.job_rank_gpus v
+        WHERE v.job_id = job_links.job AND v.is_own GROUP BY v.gpu_id
+    ), own_ports AS MATERIALIZED (
+        SELECT DISTINCT p.node_id, p.id, p.guid, p.port FROM internal.job_rank r
+        JOIN internal.host_port_key p ON p.node_id = r.node_id AND p.device || '/' || p.port = ANY (r.hca_ports) WHERE r.job_id = job_links.job
     ), rates AS (
-        SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, p.guid, p.port,
+        SELECT 'host' AS kind, false AS is_shared, h.name AS node_name, p.device || ' port ' || p.port AS link, p.guid, p.port,
                r.interval_seconds AS seconds,
                r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
                r.receive_bytes_per_second AS receive
@@ -5819,8 +5837,9 @@ BEGIN
             SELECT * FROM public.host_port_rates(began, ended) a
             WHERE a.host_port_id = p.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
+        WHERE NOT h.knows_ports OR EXISTS (SELECT FROM own_ports o WHERE o.id = p.id)
         UNION ALL
-        SELECT 'nvlink', h.name, 'GPU ' || coalesce(r.gpu_index::text, g.uuid) || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
+        SELECT 'nvlink', coalesce(o.is_shared, false), h.name, 'GPU ' || coalesce(r.gpu_index::text, g.uuid) || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
         -- Those that were there then.
@@ -5831,14 +5850,18 @@ BEGIN
             SELECT * FROM public.nvlink_rates(began, ended) a
             WHERE a.gpu_id = g.id AND a.time - make_interval(secs => a.interval_seconds) > began
         ) r
+        LEFT JOIN own_gpus o ON o.gpu_id = g.id
+        WHERE NOT h.knows_gpus OR o.gpu_id IS NOT NULL
         UNION ALL
-        SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
+        SELECT 'fabric', false, h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
                r.receive_bytes_per_second
         FROM hosts h
         JOIN internal.node n ON n.node_id = h.id AND n.valid_to IS NULL
         JOIN internal.ib_node_key k ON k.guid = ANY (n.hca_guids)
         JOIN internal.ib_port_key p ON p.ib_node_id = k.id
         CROSS JOIN LATERAL (SELECT * FROM public.ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+        WHERE NOT h.knows_ports OR EXISTS (SELECT FROM own_ports o WHERE o.node_id = h.id AND o.guid = k.guid AND o.port = p.port)
+            OR NOT EXISTS (SELECT FROM internal.host_port_key o WHERE o.node_id = h.id AND o.guid = k.guid AND o.port = p.port)
     ), own_readings AS (
         SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
     ), cables AS (
@@ -5847,9 +5870,9 @@ BEGIN
         LEFT JOIN own_readings o ON a.kind = 'fabric' AND o.node_name = a.node_name AND o.guid = a.guid AND o.port = a.port
         WHERE o.guid IS NULL
     ), directions AS (
-        SELECT a.kind, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM cables a
+        SELECT a.kind, a.is_shared, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM cables a
         UNION ALL
-        SELECT a.kind, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM cables a
+        SELECT a.kind, a.is_shared, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM cables a
     ), weighed AS (
         -- A reading stands for the time since the one before.
         SELECT d.*, sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction ORDER BY d.speed) AS below,
@@ -5859,13 +5882,13 @@ BEGIN
     SELECT w.kind, w.node_name, w.link, w.direction, max(w.rate), sum(w.speed * w.seconds),
            min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total), max(w.speed),
            min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total) / nullif(max(w.rate), 0),
-           max(w.speed) / nullif(max(w.rate), 0), count(*)
+           max(w.speed) / nullif(max(w.rate), 0), count(*), bool_or(w.is_shared)
     FROM weighed w
     GROUP BY w.kind, w.node_name, w.link, w.direction;
 END
 $$;
 COMMENT ON FUNCTION public.job_links IS
-    'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end, those of the fabric where the host itself did not read its port: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';
+    'Host ports, NVLinks and fabric ports that a job''s ranks use, of all of a node where that is not known, between its start and its end, those of the fabric where the host itself did not read its port: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else uses them, too. is_shared: of NVLinks, others use the GPU as well, or the job is on a partition of it.';
 
 CREATE OR REPLACE VIEW internal.source_coverage AS
 SELECT DISTINCT ON (source, instance) source, instance, time, expected, read, failed, elapsed_seconds, reasons

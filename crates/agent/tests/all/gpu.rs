@@ -25,7 +25,7 @@ fn with_library(node: Node, name: &str) -> Node {
 }
 
 /// GPUs as sysfs shows those of the HGX scenario, each beside an adapter.
-fn with_places(node: Node) -> Node {
+pub fn with_places(node: Node) -> Node {
     let sys = node.path().join("tree");
     for (gpu, bus) in ["1b", "43", "52", "61", "9d", "c3", "d1", "df"].into_iter().enumerate() {
         let bridge = format!("devices/pci0000:{gpu:02x}/0000:{gpu:02x}:01.0");

@@ -12,6 +12,7 @@ mod mpi;
 mod mpi_faults;
 mod node;
 mod profilers;
+mod rank_gpus;
 mod ranks;
 mod recorder;
 mod start;

@@ -67,8 +67,10 @@ fn a_rank() {
     let connected = || {
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
         connect(socket.as_raw_fd(), &address).ok()?;
+        let launcher = format!("one launcher{}", std::env::var("JOB").unwrap_or_default());
         let rank = std::env::var("RANK").unwrap().parse::<u32>().unwrap().to_le_bytes();
-        let hello = frame(1, 0, &[(2, &rank), (3, &4_u32.to_le_bytes()), (4, &epoch), (9, b"one launcher")]);
+        let hello =
+            frame(1, 0, &[(2, &rank), (3, &4_u32.to_le_bytes()), (4, &epoch), (9, launcher.as_bytes())]);
         send(socket.as_raw_fd(), &hello, MsgFlags::MSG_NOSIGNAL).ok()?;
         Some(socket)
     };
@@ -104,11 +106,16 @@ fn a_rank() {
 }
 
 /// A rank in a process of its own.
-struct Rank(Child);
+pub struct Rank(pub Child);
 
 impl Rank {
     fn start(node: &Node, rank: u32) -> Self {
         Self(Self::program(node, rank).spawn().unwrap())
+    }
+
+    /// One of another job.
+    pub fn of_job(node: &Node, job: &str) -> Self {
+        Self(Self::program(node, 0).env("JOB", job).spawn().unwrap())
     }
 
     /// One that pushes operations, too, 50 times a second.
@@ -125,7 +132,7 @@ impl Rank {
     }
 
     /// Says goodbye and ends; gives its calls.
-    fn end(mut self) -> u64 {
+    pub fn end(mut self) -> u64 {
         drop(self.0.stdin.take());
         let output = self.0.wait_with_output().unwrap();
         assert!(output.status.success());
@@ -147,7 +154,7 @@ fn number(metrics: &str, name: &str, source: &str) -> f64 {
     line.map_or(0.0, |value| value.parse().unwrap())
 }
 
-fn ranks(batches: &[Batch]) -> Vec<&JobRank> {
+pub fn ranks(batches: &[Batch]) -> Vec<&JobRank> {
     batches.iter().flat_map(|batch| &batch.job_ranks).collect()
 }
 

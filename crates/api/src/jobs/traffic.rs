@@ -81,6 +81,9 @@ pub struct LinkPeak {
     pub max_utilisation: Option<f64>,
     /// Readings that this is made of.
     pub readings: u64,
+    /// An NVLink whose GPU others use as well, or on a partition of whose GPU the job is.
+    #[serde(default)]
+    pub is_shared: bool,
 }
 
 /// `GET /jobs/{job}/pairs`.

@@ -3,6 +3,7 @@
 mod broadcast;
 mod findings;
 mod gpu_traffic;
+mod gpus;
 mod identity;
 mod link_shares;
 mod links;
@@ -26,8 +27,8 @@ use throughline_api::account::JobAccount;
 use throughline_api::broadcast::JobBroadcast;
 use throughline_api::gpu_traffic::GpuTraffic;
 use throughline_api::jobs::{
-    AsOf, Job, JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls,
-    Operation, Region, RegionPath, Setting, Traffic,
+    AsOf, Job, JobDetail, JobGpus, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank,
+    OpenCalls, Operation, Region, RegionPath, Setting, Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_api::verdicts::JobVerdict;
@@ -39,7 +40,8 @@ const HELP: &str = "\
 Examples:
   throughline job show last                the newest job
   throughline job show 4711                by the scheduler's id
-  throughline job show last --links-within 10   with NVLinks and adapters of its nodes
+  throughline job show last --links-within 10   with NVLinks and adapters that it uses
+  throughline job show last --ranks        with the GPUs of each rank and the ports near them
   throughline job show last --json | jq '.job.operations[0]'
 
 The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
@@ -59,13 +61,15 @@ Of a job that runs its nodes send figures of now, waited for at most 3 seconds; 
 jobs are shown so ([detail] live_jobs_max of server.toml), a line on the standard error says so, and the figures are the
 stored ones.
 
-Links are those of the job's nodes while it ran; what else ran there is in their figures, too.
+Links are those that the job's ranks use, of all of a node where that is not known; what else used them is in their
+figures, too. GPUs of ranks (--ranks) are known by the driver's list of processes; where there is none, by the device
+files that a rank has open. `unknown` is not `none`.
 Busiest links are those of the whole fabric that the job sends over: USED is what their ports counted,
 OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.
 
 --json prints one object with the answers of the API to GET /api/v1/jobs/JOB (`job`) and the routes below it: `ranks`,
-`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `account`, `waits`, `broadcast`,
-`gpu_traffic`; and `findings`, the
+`regions`, `traffic`, `link_shares`, `link_peaks` (null without --links-within), `gpus` (null without --ranks), `account`,
+`waits`, `broadcast`, `gpu_traffic`; and `findings`, the
 lines of the page that are worth knowing.";
 
 /// Steps in which NVLinks are summed: a GPU that was reset costs one of them.
@@ -81,6 +85,9 @@ pub struct Options {
     /// Read the links of its nodes, too, (NVLink, adapters) while it ran, for at most so long: seconds for a long job
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     links_within: u32,
+    /// Print the GPUs of each rank, too, with the nearest port and the switch behind it
+    #[arg(long)]
+    ranks: bool,
     /// Print the answers of the API as one JSON object
     #[arg(long)]
     json: bool,
@@ -100,6 +107,8 @@ pub struct Report {
     traffic: Vec<Traffic>,
     /// `None` where they were left out.
     links: Option<Vec<LinkPeak>>,
+    /// GPUs of its ranks; `None` where they were not requested.
+    gpus: Option<JobGpus>,
     /// Its busiest links in its last ten minutes, with its own part and the others'.
     link_shares: Vec<JobLink>,
     findings: Vec<String>,
@@ -132,6 +141,7 @@ struct Answers {
     traffic: Answer<JobTraffic>,
     link_shares: Answer<JobLinkShares>,
     link_peaks: Option<Answer<JobLinkPeaks>>,
+    gpus: Option<Answer<JobGpus>>,
     account: Answer<JobAccount>,
     waits: Answer<JobWaits>,
     broadcast: Answer<JobBroadcast>,
@@ -145,7 +155,7 @@ struct Answers {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let key = find(server, &options.job)?;
     live::look(server, &key);
-    let answers = read(server, &key, options.links_within)?;
+    let answers = read(server, &key, options)?;
     if options.json {
         let document = document(&answers)?;
         answer::print([document.as_str()])?;
@@ -157,8 +167,8 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failure> {
-    let seconds = links_within.to_string();
+fn read(server: &Server, key: &str, options: &Options) -> Result<Answers, Failure> {
+    let seconds = options.links_within.to_string();
     // At once: the page takes as long as its slowest part.
     std::thread::scope(|scope| {
         let job = scope.spawn(|| server.answer(&["jobs", key], &[]));
@@ -171,7 +181,8 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
         let broadcast = scope.spawn(|| server.answer(&["jobs", key, "broadcast"], &[]));
         let gpu_traffic =
             scope.spawn(|| server.answer(&["jobs", key, "gpu-traffic"], &[("points", GPU_STEPS)]));
-        let link_peaks = (links_within > 0)
+        let gpus = options.ranks.then(|| scope.spawn(|| server.answer(&["jobs", key, "gpus"], &[])));
+        let link_peaks = (options.links_within > 0)
             .then(|| scope.spawn(|| server.answer(&["jobs", key, "link-peaks"], &[("seconds", &seconds)])));
         Ok(Answers {
             job: finished(job)?,
@@ -180,6 +191,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Answers, Failur
             traffic: finished(traffic)?,
             link_shares: finished(link_shares)?,
             link_peaks: link_peaks.map(finished).transpose()?,
+            gpus: gpus.map(finished).transpose()?,
             account: finished(account)?,
             waits: finished(waits)?,
             broadcast: finished(broadcast)?,
@@ -203,6 +215,7 @@ fn document(answers: &Answers) -> serde_json::Result<String> {
         ("traffic", &answers.traffic.body),
         ("link_shares", &answers.link_shares.body),
         ("link_peaks", answers.link_peaks.as_ref().map_or("null", |peaks| &peaks.body)),
+        ("gpus", answers.gpus.as_ref().map_or("null", |gpus| &gpus.body)),
         ("account", &answers.account.body),
         ("waits", &answers.waits.body),
         ("broadcast", &answers.broadcast.body),
@@ -232,6 +245,7 @@ impl Report {
             ranks: ranks::of(&answers.ranks.value),
             traffic: answers.traffic.value.traffic,
             links: answers.link_peaks.and_then(|peaks| peaks.value.links),
+            gpus: answers.gpus.map(|gpus| gpus.value),
             findings: Vec::new(),
             first_lost: detail.first_lost,
             settings: detail.settings,
@@ -292,13 +306,17 @@ fn text(report: &Report, width: usize) -> String {
         text.push_str(&format!("\nRegions{}\n", as_of::suffix(report.regions_as_of.as_ref())));
         text.push_str(&regions::text(&report.regions, &report.region_paths, width));
     }
+    if let Some(gpus) = &report.gpus {
+        text.push_str("\nGPUs of its ranks, the nearest ports and the switches behind them\n");
+        text.push_str(&gpus::text(gpus, width));
+    }
     match report.links.as_deref() {
         Some([]) => {}
         Some(links) => {
-            text.push_str("\nLinks of its nodes while it ran\n");
+            text.push_str("\nLinks that it used, while it ran\n");
             text.push_str(&links::text(links, width));
         }
-        None => text.push_str("\nLinks of its nodes, NVLinks too, are left out (--links-within SECONDS)\n"),
+        None => text.push_str("\nLinks that it used, NVLinks too, are left out (--links-within SECONDS)\n"),
     }
     if !report.link_shares.is_empty() {
         text.push_str("\nBusiest links of its last 10 minutes, and whose bytes were on them\n");

@@ -1,16 +1,18 @@
 //! `/nodes/{host}/rates` and `/jobs/{job}/links`: NVLinks and ports of hosts over time.
 
 use super::nodes::{ports_of_fabric, sum};
+use super::own_devices::OwnDevices;
 use super::request::ApiRequest;
 use super::{Api, answer, jobs};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_api::lanes::Lane;
 use throughline_query::fabric_hosts;
+use throughline_query::job_gpus;
 use throughline_query::jobs::ranks;
 use throughline_query::long_range::LongRange;
 use throughline_query::nodes::{self, Host};
@@ -55,6 +57,8 @@ pub struct LinkResponse {
     device: Option<String>,
     port: Option<i32>,
     count: usize,
+    /// Of a job: what is counted may be others' as well.
+    is_shared: bool,
     bytes_per_second: Option<i64>,
     out: Vec<Option<f64>>,
     #[serde(rename = "in")]
@@ -62,25 +66,17 @@ pub struct LinkResponse {
 }
 
 impl LinkResponse {
-    /// The host that has it.
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Of an NVLink the index of its GPU.
-    pub fn gpu(&self) -> Option<i32> {
-        self.gpu
-    }
-
-    /// Of a port DEVICE/PORT.
-    pub fn port(&self) -> Option<String> {
-        Some(format!("{}/{}", self.device.as_ref()?, self.port?))
+    /// Whether it is a port of an adapter.
+    pub fn is_port(&self) -> bool {
+        self.kind == "port"
     }
 
     /// As a lane of a job's time axis.
     pub fn into_lane(self) -> Lane {
         let name = if self.gpu.is_some() { format!("{} NVLink", self.name) } else { self.name };
+        let name = if self.is_shared { format!("{name} (shared)") } else { name };
         Lane {
+            is_shared: self.is_shared,
             kind: self.kind.to_owned(),
             name,
             instance: self.host,
@@ -112,7 +108,9 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
         .query(async |client| {
             let name = request.path("host");
             match nodes::hosts(client, &[name], QueryTime::Latest).await?.pop() {
-                Some(host) => of_hosts(client, &api.long_range, &[host], &grid, fold).await,
+                Some(host) => {
+                    of_hosts(client, &api.long_range, &[host], &grid, fold, &OwnDevices::all()).await
+                }
                 None => of_fabric(client, &api.long_range, name, &grid, fold).await,
             }
         })
@@ -132,7 +130,9 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             let job = jobs::find(client, request.path("job")).await?;
             let (from, to) = jobs::span(&request, client, &job).await?;
             let grid = Grid::new(from, to, points);
-            let mut names: Vec<String> = jobs::places(&ranks(client, job.id).await?).0;
+            let ranks = ranks(client, job.id).await?;
+            let own = OwnDevices::of_job(&ranks, &job_gpus::of_job(client, job.id).await?);
+            let mut names: Vec<String> = jobs::places(&ranks).0;
             if let Some(only) = only {
                 names.retain(|name| name == only);
                 if names.is_empty() {
@@ -142,7 +142,7 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             }
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let hosts = nodes::hosts(client, &names, QueryTime::Latest).await?;
-            Ok((of_hosts(client, &api.long_range, &hosts, &grid, fold).await?, grid))
+            Ok((of_hosts(client, &api.long_range, &hosts, &grid, fold, &own).await?, grid))
         })
         .await?;
     respond(response, &grid, &request).await
@@ -210,12 +210,16 @@ pub async fn of_hosts(
     hosts: &[Host],
     grid: &Grid,
     fold: Fold,
+    own: &OwnDevices,
 ) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
+    let host_of = |id: i64| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
     // What was there at the end of the range; a GPU that was replaced since is another one.
     let at = QueryTime::Time(grid.to());
     let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
-    let gpus = nodes::gpus(client, &ids, at).await?;
-    let ports = nodes::ports(client, &ids, at).await?;
+    let mut gpus = nodes::gpus(client, &ids, at).await?;
+    gpus.retain(|gpu| own.has_gpu(host_of(gpu.host), &gpu.uuid));
+    let mut ports = nodes::ports(client, &ids, at).await?;
+    ports.retain(|port| own.has_port(host_of(port.host), &port.device, port.port));
     let readings = (gpus.len() + ports.len()) * (grid.steps + 1);
     if readings > READINGS_MAX {
         let message = format!(
@@ -237,6 +241,7 @@ pub async fn of_hosts(
     let port_rates = long_range.rates(client, CountedLink::Port, &port_ids, grid).await?;
     let place = |id: i64| hosts.iter().position(|host| host.id == id).unwrap_or(0);
     let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
+    let mut shared = BTreeSet::new();
     for link in links.iter().filter(|link| link.is_active) {
         let Some(gpu) = gpus.iter().find(|gpu| gpu.id == link.gpu) else { continue };
         let element = usize::try_from(link.link).unwrap_or(usize::MAX);
@@ -249,6 +254,9 @@ pub async fn of_hosts(
             device: None,
             port: None,
         };
+        if own.is_shared(host_of(gpu.host), &gpu.uuid) {
+            shared.insert(key.clone());
+        }
         sums.entry(key).or_default().push((rates.bytes_per_second.or(link.bytes_per_second), rates));
     }
     for port in &ports {
@@ -268,7 +276,11 @@ pub async fn of_hosts(
         let remedy = "give fewer `points`, one `host`, or fold=gpu or fold=host";
         return Err(ApiError::over_limit(&format!("{NUMBERS_MAX} numbers"), message, remedy));
     }
-    Ok((sums.into_iter().map(|(key, members)| link(key, &members, hosts, grid)).collect(), fold))
+    let links = sums.into_iter().map(|(key, members)| {
+        let is_shared = shared.contains(&key);
+        LinkResponse { is_shared, ..link(key, &members, hosts, grid) }
+    });
+    Ok((links.collect(), fold))
 }
 
 fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid) -> LinkResponse {
@@ -295,6 +307,7 @@ fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid
         device: key.device,
         port: key.port,
         count: members.len(),
+        is_shared: false,
         bytes_per_second: members.iter().filter_map(|(speed, _)| *speed).reduce(i64::saturating_add),
         out: summed(|rates| &rates.out),
         received: summed(|rates| &rates.received),

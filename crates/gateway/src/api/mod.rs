@@ -17,6 +17,7 @@ mod link_rates;
 mod live;
 mod nodes;
 mod nvlink_metrics;
+mod own_devices;
 mod page;
 mod pcie;
 mod request;
@@ -208,6 +209,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/job-rates", get(jobs::rates))
         .route("/jobs/{job}/matrix", get(jobs::matrix))
         .route("/jobs/{job}/links", get(link_rates::job))
+        .route("/jobs/{job}/gpus", get(jobs::gpus))
         .route("/jobs/{job}/lanes", get(jobs::lanes))
         .route("/jobs/{job}/link-lanes", get(jobs::link_lanes))
         .route("/jobs/{job}/gpu-traffic", get(jobs::gpu_traffic))

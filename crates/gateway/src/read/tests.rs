@@ -1,3 +1,5 @@
+mod rank_gpus;
+
 use super::message::*;
 use super::*;
 use axum::body::to_bytes;

@@ -33,7 +33,7 @@ fn a_gpu_is_used_from_the_first_look_to_the_last_and_may_be_used_again() {
     let (mut usage, mut record) = (GpuUse::default(), rank());
     let mut look = |time, on: &[u32]| {
         let on = |number: u32| Ok(if on.contains(&number) { vec![7, 8] } else { vec![8] });
-        let changed = usage.note(&mut record, &Ok(vec![gpu(0, on(0)), gpu(1, on(1))]), time);
+        let changed = usage.note(&mut record, &Ok(vec![gpu(0, on(0)), gpu(1, on(1))]), &[7, 8].into(), time);
         (changed, rows(&record))
     };
     assert_eq!(look(1, &[]), ((true, None), vec![]), "it is known that it uses none");
@@ -47,11 +47,24 @@ fn a_gpu_is_used_from_the_first_look_to_the_last_and_may_be_used_again() {
 }
 
 #[test]
+fn a_gpu_with_processes_of_others_is_shared_from_then_on() {
+    let (mut usage, mut record) = (GpuUse::default(), rank());
+    let mut look = |on: &[u32], other_part: &[u32]| {
+        let gpus = vec![gpu(0, Ok(on.to_vec())), part(0, "MIG-a", other_part.to_vec()), gpu(1, Ok(vec![9]))];
+        let changed = usage.note(&mut record, &Ok(gpus), &[7, 8].into(), 1).0;
+        (changed, record.gpus[0].has_others)
+    };
+    assert_eq!(look(&[7, 8], &[]), (true, false), "ranks of one job");
+    assert_eq!(look(&[7], &[9]), (true, true), "links are the whole GPU's");
+    assert_eq!(look(&[7], &[]), (false, true));
+}
+
+#[test]
 fn a_rank_on_a_partition_has_its_gpu_and_no_other_partition() {
     let (mut usage, mut record) = (GpuUse::default(), rank());
     let gpus = vec![gpu(0, Ok(vec![])), part(0, "MIG-a", vec![9]), part(0, "MIG-b", vec![7])];
     assert!(!usage.report(&mut record, open(5, &[0]), &[]), "nobody has looked yet");
-    assert_eq!(usage.note(&mut record, &Ok(gpus), 6), (true, None));
+    assert_eq!(usage.note(&mut record, &Ok(gpus), &[7, 8].into(), 6), (true, None));
     assert_eq!(rows(&record), ["GPU-00MIG-b driver 6 0", "GPU-00 device 5 0"]);
 }
 
@@ -59,7 +72,7 @@ fn a_rank_on_a_partition_has_its_gpu_and_no_other_partition() {
 fn where_the_driver_lists_nothing_open_devices_are_the_evidence() {
     let (mut usage, mut record) = (GpuUse::default(), rank());
     let gpus = Ok(vec![gpu(0, BUSY), gpu(1, Ok(vec![7]))]);
-    assert_eq!(usage.note(&mut record, &gpus, 1), (true, Some("no_permission")));
+    assert_eq!(usage.note(&mut record, &gpus, &[7].into(), 1), (true, Some("no_permission")));
     assert_eq!(rows(&record), ["GPU-10 driver 1 0"], "what one GPU says is so, whatever another does not");
     assert_eq!((record.gpu_evidence.as_str(), is_known(&record)), ("", false));
     let here = gpus.clone().unwrap();
@@ -74,11 +87,11 @@ fn where_the_driver_lists_nothing_open_devices_are_the_evidence() {
     assert!(GpuUse::default().report(&mut idle, open(4, &[]), &here));
     assert!(is_known(&idle), "without an open device it uses none");
     // A GPU that does not answer takes nothing back, and one that is gone does.
-    usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![])), gpu(1, BUSY)]), 5);
+    usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![])), gpu(1, BUSY)]), &[7, 8].into(), 5);
     assert_eq!(rows(&record)[0], "GPU-10 driver 1 0");
-    assert_eq!(usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![]))]), 6), (true, None));
+    assert_eq!(usage.note(&mut record, &Ok(vec![gpu(0, Ok(vec![]))]), &[7, 8].into(), 6), (true, None));
     assert_eq!((rows(&record)[0].as_str(), record.gpu_evidence.as_str()), ("GPU-10 driver 1 5", "driver"));
-    assert_eq!(usage.note(&mut record, &Err("stopped"), 7), (false, Some("stopped")));
+    assert_eq!(usage.note(&mut record, &Err("stopped"), &[7].into(), 7), (false, Some("stopped")));
 }
 
 #[test]

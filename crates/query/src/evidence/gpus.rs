@@ -19,6 +19,10 @@ pub(super) async fn links(client: &Client, id: i64, from: i64, to: i64) -> Resul
                      ORDER BY node_id LIMIT $2) h
                JOIN internal.node_key k ON k.id = h.node_id
                JOIN internal.gpu g ON g.node_id = h.node_id AND g.valid_to IS NULL
+               -- Others of the node are none of the job's.
+               AND EXISTS (SELECT FROM internal.job_rank r JOIN internal.rank_gpu o ON o.job_id = r.job_id AND o.rank = r.rank
+                           AND o.node_id = r.node_id AND o.start_time = r.start_time AND o.evidence = 'driver'
+                           WHERE r.job_id = $1 AND r.node_id = h.node_id AND o.gpu_id = g.gpu_id)
                JOIN internal.gpu_link l ON l.gpu_id = g.gpu_id AND l.valid_to IS NULL AND l.active AND l.remote_gpu_id IS NOT NULL
                JOIN internal.gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL AND r.node_id = g.node_id
                WHERE l.speed_bytes_per_second > 0 ORDER BY g.gpu_id, l.link";

@@ -60,8 +60,18 @@ const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_tim
     WHERE f.is_released) v \
     JOIN internal.run_visible j ON j.id = v.job_id JOIN internal.node_key n ON n.id = v.node_id WHERE true";
 
+/// As the view `job_rank_gpus` has a rank's own, without the way to its port.
+const OF_RANK_GPU: &str = "FROM (SELECT g.job_id, g.rank, g.node_id, g.gpu_id, g.partition_id, g.evidence, g.first_seen, \
+      coalesce(g.last_seen, r.end_time) AS last_seen \
+    FROM internal.rank_gpu g JOIN internal.job_rank r ON r.job_id = g.job_id AND r.rank = g.rank AND r.node_id = g.node_id \
+      AND r.start_time = g.start_time \
+    WHERE g.evidence = 'driver' OR g.evidence = r.gpu_evidence AND NOT EXISTS (SELECT FROM internal.rank_gpu d WHERE d.job_id = g.job_id \
+      AND d.rank = g.rank AND d.node_id = g.node_id AND d.start_time = g.start_time AND d.gpu_id = g.gpu_id AND d.evidence = 'driver')) v \
+    JOIN internal.run_visible j ON j.id = v.job_id JOIN internal.node_key n ON n.id = v.node_id \
+    JOIN internal.gpu_key k ON k.id = v.gpu_id LEFT JOIN internal.gpu_key p ON p.id = v.partition_id WHERE true";
+
 /// All of them.
-pub(super) static ALL: [Info; 8] = [
+pub(super) static ALL: [Info; 9] = [
     Info {
         name: SWITCH_INFO.name,
         labels: &[
@@ -168,6 +178,19 @@ pub(super) static ALL: [Info; 8] = [
         ],
         valid: ("v.start_time", "v.end_time"),
         from: [OF_JOB, ""],
+    },
+    Info {
+        name: "throughline_rank_gpu_info",
+        labels: &[
+            ("evidence", "v.evidence"),
+            ("gpu", "k.uuid"),
+            ("instance", "n.name"),
+            ("job_key", "j.key"),
+            ("partition", "p.uuid"),
+            ("rank", "v.rank::text"),
+        ],
+        valid: ("v.first_seen", "v.last_seen"),
+        from: [OF_RANK_GPU, ""],
     },
 ];
 

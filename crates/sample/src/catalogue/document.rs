@@ -24,7 +24,7 @@ infiniband_exporter spells it.
 
 /// Series of value 1 whose labels describe what is there, for joins in queries. Only those of the fabric, which rules
 /// join with, are in the catalogue; the daemons name the others.
-const INFO: [(&str, &[&str], &str); 9] = [
+const INFO: [(&str, &[&str], &str); 10] = [
     (SWITCH_UPLINK_INFO, &SWITCH_UPLINK_LABELS, "Both ends of the cable of a switch's port."),
     (HCA_UPLINK_INFO, &HCA_UPLINK_LABELS, "Both ends of the cable of an adapter's port."),
     (
@@ -51,6 +51,11 @@ const INFO: [(&str, &[&str], &str); 9] = [
         "throughline_job_info",
         &["job_key", "scheduler", "user", "command", "world_size"],
         "An MPI job with ranks on a node now.",
+    ),
+    (
+        "throughline_rank_gpu_info",
+        &["job_key", "rank", "gpu", "partition", "evidence"],
+        "A GPU that a rank uses now; of a partition (MIG) `gpu` is the whole. `evidence` is driver, or device where the driver's list of processes can't be read.",
     ),
     ("throughline_source_info", &["source", "state"], "What a source of an agent is doing."),
     ("throughline_build_info", &["version"], "Version of a daemon."),

@@ -156,6 +156,7 @@ CREATE TABLE internal.rank_gpu (
     evidence text NOT NULL,
     minor integer,
     nearest_distance text,
+    has_others boolean NOT NULL DEFAULT false,
     first_seen timestamptz NOT NULL,
     last_seen timestamptz,
     UNIQUE NULLS NOT DISTINCT (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence),
@@ -177,6 +178,8 @@ COMMENT ON COLUMN internal.rank_gpu.evidence IS
 COMMENT ON COLUMN internal.rank_gpu.minor IS 'N of the device file /dev/nvidiaN, of a partition that of its GPU; NULL where it is not known.';
 COMMENT ON COLUMN internal.rank_gpu.nearest_distance IS
     'How far gpu.nearest_hcas are from it: switch (PIX), switches (PXB), host_bridge (PHB), numa_node (NODE) or system (SYS); NULL where that is not known.';
+COMMENT ON COLUMN internal.rank_gpu.has_others IS
+    'While the rank was there, the driver listed processes on the GPU, or on a partition of it, that are no ranks of the job.';
 COMMENT ON COLUMN internal.rank_gpu.first_seen IS 'The first look at which it was so: looks are 2 s to 5 minutes apart.';
 COMMENT ON COLUMN internal.rank_gpu.last_seen IS 'The last such look; NULL while it is so.';
 

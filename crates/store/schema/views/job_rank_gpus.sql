@@ -5,7 +5,13 @@ SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, 
        coalesce(g.evidence IN ('driver', r.gpu_evidence), false) AS is_own, g.minor, g.first_seen,
        coalesce(g.last_seen, r.end_time) AS last_seen, i.numa_node, g.nearest_distance, h.host_port_id, h.device, h.port,
        h.has_queue_pairs, f.port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id, s.guid AS remote_guid,
-       q.port AS remote_port, s.description AS remote_description
+       q.port AS remote_port, s.description AS remote_description,
+       g.partition_id IS NOT NULL OR g.has_others OR EXISTS (
+           SELECT FROM internal.rank_gpu o
+           JOIN internal.job_rank x ON x.job_id = o.job_id AND x.rank = o.rank AND x.node_id = o.node_id AND x.start_time = o.start_time
+           WHERE o.gpu_id = g.gpu_id AND o.job_id <> g.job_id AND o.evidence = 'driver'
+               AND o.first_seen <= coalesce(g.last_seen, r.end_time, 'infinity')
+               AND coalesce(o.last_seen, x.end_time, 'infinity') >= g.first_seen) AS is_shared
 FROM internal.job_rank r
 JOIN internal.run_visible j ON j.id = r.job_id
 LEFT JOIN internal.node_key k ON k.id = r.node_id
@@ -45,4 +51,5 @@ COMMENT ON VIEW internal.job_rank_gpus IS
     'without a GPU has one row without: it uses none where gpu_evidence is not NULL, and else that is not known. gpu_* are of the whole '
     'GPU, partition_* of the partition of it (MIG) that the rank is on. evidence is the strongest: driver, device or visible. is_own: '
     'the rank uses it, by the best that is known (gpu_evidence); else it may. has_queue_pairs: the rank uses that port; NULL where '
-    'its ports are not known.';
+    'its ports are not known. is_shared: what is counted of the GPU (links, PCIe) may be others'' as well: the rank is on a partition, or '
+    'a rank of another job, or another process, was on the GPU in the same time.';

@@ -52,6 +52,7 @@ fn row(claim: &Value, gpu: &RankGpu, id: i64, partition: Option<i64>) -> Value {
         "job_id": claim["job_id"], "rank": claim["rank"], "node_id": claim["node_id"],
         "start_time": claim["start_time"], "gpu_id": id, "partition_id": partition, "evidence": gpu.evidence,
         "minor": gpu.minor, "first_seen": to_rfc3339(gpu.first_seen), "last_seen": optional_time(gpu.last_seen),
+        "has_others": gpu.has_others,
         "nearest_distance": (!gpu.nearest_distance.is_empty()).then_some(&gpu.nearest_distance),
     })
 }
@@ -59,14 +60,18 @@ fn row(claim: &Value, gpu: &RankGpu, id: i64, partition: Option<i64>) -> Value {
 /// A rank's beginning that arrives once more has no GPU, and takes none away.
 const UPSERT: &str = "
 INSERT INTO internal.rank_gpu AS g
-    (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence, minor, nearest_distance, first_seen, last_seen)
-SELECT job_id, rank, node_id, start_time, gpu_id, partition_id, evidence, minor, nearest_distance, first_seen, last_seen
+    (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence, minor, nearest_distance, has_others, first_seen,
+    last_seen)
+SELECT job_id, rank, node_id, start_time, gpu_id, partition_id, evidence, minor, nearest_distance, has_others, first_seen,
+    last_seen
 FROM jsonb_to_recordset($1) AS s(job_id bigint, rank integer, node_id bigint, start_time timestamptz, gpu_id bigint,
-    partition_id bigint, evidence text, minor integer, nearest_distance text, first_seen timestamptz, last_seen timestamptz)
+    partition_id bigint, evidence text, minor integer, nearest_distance text, has_others boolean,
+    first_seen timestamptz, last_seen timestamptz)
 ORDER BY job_id, rank, node_id, start_time, gpu_id, partition_id, evidence
 ON CONFLICT (job_id, rank, node_id, start_time, gpu_id, partition_id, evidence) DO UPDATE SET
     minor = coalesce(excluded.minor, g.minor), nearest_distance = coalesce(excluded.nearest_distance, g.nearest_distance),
-    first_seen = least(excluded.first_seen, g.first_seen), last_seen = excluded.last_seen
-WHERE ROW(g.minor, g.nearest_distance, g.first_seen, g.last_seen) IS DISTINCT FROM
+    has_others = g.has_others OR excluded.has_others, first_seen = least(excluded.first_seen, g.first_seen),
+    last_seen = excluded.last_seen
+WHERE ROW(g.minor, g.nearest_distance, g.has_others, g.first_seen, g.last_seen) IS DISTINCT FROM
     ROW(coalesce(excluded.minor, g.minor), coalesce(excluded.nearest_distance, g.nearest_distance),
-        least(excluded.first_seen, g.first_seen), excluded.last_seen)";
+        g.has_others OR excluded.has_others, least(excluded.first_seen, g.first_seen), excluded.last_seen)";

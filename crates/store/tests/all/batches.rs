@@ -455,6 +455,7 @@ pub fn batch_of_everything() -> Batch {
                 first_seen: time,
                 last_seen: 0,
                 nearest_distance: "switch".to_owned(),
+                has_others: false,
             }],
             gpu_evidence: "driver".to_owned(),
             visible_devices: Some("GPU-1".to_owned()),

@@ -120,7 +120,7 @@ const WAYS: &str = "
     SELECT left(native_id, 1) || '.' || g.rank || ' ' || coalesce('GPU ' || gpu_index || coalesce(' part ' || partition_index, ''), 'none')
            || ' ' || coalesce(g.evidence, '-') || ' ' || g.is_own || ' ' || coalesce(g.gpu_evidence, 'unknown')
            || coalesce(' ' || minor, '') || coalesce(' ' || nearest_distance || ' ' || device || '/' || port, '')
-           || coalesce(' ' || has_queue_pairs, '') || coalesce(' ' || remote_description || '[' || remote_port || ']', '')
+           || CASE WHEN is_shared THEN ' shared' ELSE '' END || coalesce(' ' || has_queue_pairs, '') || coalesce(' ' || remote_description || '[' || remote_port || ']', '')
     FROM internal.job_rank_gpus g JOIN (SELECT id, substr(key, 7) AS native_id FROM internal.run) j ON j.id = g.job_id
     ORDER BY 1";
 
@@ -135,7 +135,10 @@ async fn each_job_of_a_node_has_its_own_gpus() {
             hca_ports: ports(&["mlx5_0/1"]),
             ..rank(0, 0, "driver", vec![on(0, "", "driver"), on(0, "", "device")])
         },
-        JobRank { hca_ports: ports(&["mlx5_3/1"]), ..rank(0, 1, "driver", vec![on(1, "", "driver")]) },
+        JobRank {
+            hca_ports: ports(&["mlx5_3/1"]),
+            ..rank(0, 1, "driver", vec![RankGpu { has_others: true, ..on(1, "", "driver") }])
+        },
         rank(1, 0, "driver", vec![on(7, "MIG-1", "driver"), on(7, "", "device"), on(7, "MIG-1", "visible")]),
         rank(2, 0, "driver", vec![]),
         // Of this one the driver lists nothing, and of the other nothing is known.
@@ -151,8 +154,8 @@ async fn each_job_of_a_node_has_its_own_gpus() {
         texts(&client, WAYS).await,
         [
             "1.0 GPU 0 driver true driver 0 switch mlx5_0/1 true switch 99[5]",
-            "1.1 GPU 1 driver true driver 1 switch mlx5_0/1 false switch 99[5]",
-            "2.0 GPU 7 part 1 driver true driver 7 switch mlx5_3/1 switch 99[8]",
+            "1.1 GPU 1 driver true driver 1 switch mlx5_0/1 shared false switch 99[5]",
+            "2.0 GPU 7 part 1 driver true driver 7 switch mlx5_3/1 shared switch 99[8]",
             "3.0 none - false driver",
             "4.0 GPU 4 device true device 4 switch mlx5_2/1 switch 99[7]",
             "4.1 GPU 5 visible false unknown 5 switch mlx5_2/1 switch 99[7]",

@@ -1,4 +1,4 @@
-//! The table of links: host ports, NVLinks and fabric ports of a job's nodes while it ran.
+//! The table of links: host ports, NVLinks and fabric ports that a job's ranks used, while it ran.
 
 use crate::text::{ABSENT, Table, bytes, clean, middle_cut, used};
 use throughline_api::jobs::LinkPeak;
@@ -46,6 +46,7 @@ fn rate(rate: Option<f64>, share: Option<f64>) -> String {
 pub fn name(link: &LinkPeak) -> String {
     match link.kind.as_str() {
         "fabric" => link.link.clone(),
+        _ if link.is_shared => format!("{} {} (shared)", link.node, link.link),
         _ => format!("{} {}", link.node, link.link),
     }
 }

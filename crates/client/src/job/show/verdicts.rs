@@ -33,7 +33,9 @@ pub fn text(verdicts: &[JobVerdict], job: &Job, width: usize) -> String {
             ("nothing_found", true) => String::new(),
             ("nothing_found", false) => format!("({judged}) "),
             (kind, true) => format!("{} ({}): ", verdict_name(kind).to_uppercase(), one.confidence),
-            (kind, false) => format!("{} ({}, {judged}): ", verdict_name(kind).to_uppercase(), one.confidence),
+            (kind, false) => {
+                format!("{} ({}, {judged}): ", verdict_name(kind).to_uppercase(), one.confidence)
+            }
         };
         text.push_str(&(folded(&format!("{head}{}", one.observation), width).join("\n") + "\n"));
         text.push_str(&(folded(&format!("→ {}", one.remedy), width).join("\n") + "\n"));
@@ -63,7 +65,10 @@ mod tests {
             judged.contains("SLOW RANK (certain, judged 1970-01-01 00:00:00 UTC): The others"),
             "{judged}"
         );
-        assert!(text(std::slice::from_ref(&one), &ended, 120).contains("(certain, judged"), "of before its end");
+        assert!(
+            text(std::slice::from_ref(&one), &ended, 120).contains("(certain, judged"),
+            "of before its end"
+        );
         let text = text(&[JobVerdict { last_ms: 60_000, ..one }], &ended, 80);
         assert!(text.contains("SLOW RANK (certain): The others wait for rank 3."), "{text}");
         assert!(text.find("→ Bind it.") > text.find("SLOW RANK"), "{text}");

@@ -2,6 +2,7 @@
 
 use super::super::fabric::{end_name, share};
 use super::super::link_rates::{Fold, LinkResponse, of_hosts};
+use super::super::own_devices::OwnDevices;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::link_shares::end;
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use throughline_api::lanes::{JobLanes, Lane, LaneSeries};
 use throughline_query::clocks::clocks;
-use throughline_query::jobs::{Rank, ranks};
+use throughline_query::job_gpus;
+use throughline_query::jobs::ranks;
 use throughline_query::link_shares::{self, PortTraffic};
 use throughline_query::links::Series;
 use throughline_query::long_range::LongRange;
@@ -67,7 +69,8 @@ pub async fn lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
             }
             let left_out = names.len().saturating_sub(HOSTS_MAX) as u64;
             names.truncate(HOSTS_MAX);
-            let lanes = of_nodes(client, &api.long_range, &names, &ranks, &grid, wanted).await?;
+            let own = OwnDevices::of_job(&ranks, &job_gpus::of_job(client, job.id).await?);
+            let lanes = of_nodes(client, &api.long_range, &names, &own, &grid, wanted).await?;
             let clocks = clocks(client, &names, grid.from, grid.to()).await?;
             Ok(JobLanes { lanes, clocks, left_out, ..on(&grid, job.key) })
         })
@@ -88,59 +91,27 @@ fn on(grid: &Grid, job_key: String) -> JobLanes {
     }
 }
 
-/// What ranks use, where it is known: GPUs by UUID, ports as DEVICE/PORT.
-fn used<'a>(
-    ranks: &'a [Rank],
-    host: &str,
-    of: fn(&Rank) -> &Option<Vec<String>>,
-) -> Option<BTreeSet<&'a str>> {
-    let own = ranks.iter().filter(|rank| rank.host == host);
-    // Where one rank's are not known, it may use any.
-    let all: Option<Vec<&Vec<String>>> = own.map(|rank| of(rank).as_ref()).collect();
-    all.map(|all| all.into_iter().flatten().map(String::as_str).collect::<BTreeSet<_>>())
-        .filter(|all| !all.is_empty())
-}
-
 async fn of_nodes(
     client: &Client,
     long_range: &LongRange,
     names: &[String],
-    ranks: &[Rank],
+    own: &OwnDevices,
     grid: &Grid,
     wanted: LaneFilter,
 ) -> Result<Vec<Lane>, ApiError> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let hosts = nodes::hosts(client, &names, QueryTime::Latest).await?;
-    let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
-    let gpus = nodes::gpus(client, &ids, QueryTime::Time(grid.to())).await?;
-    let host_of = |id: i64| hosts.iter().find(|host| host.id == id).map_or("", |host| host.name.as_str());
-    // Of a rank on a partition the GPU.
-    let is_used = |gpu: &&nodes::Gpu| {
-        let parts =
-            gpus.iter().filter(|part| part.host == gpu.host && part.parent.as_ref() == Some(&gpu.uuid));
-        let mut names = std::iter::once(*gpu).chain(parts).map(|gpu| gpu.uuid.as_str());
-        let used = used(ranks, host_of(gpu.host), |rank| &rank.gpus);
-        gpu.parent.is_none() && used.is_none_or(|used| names.any(|name| used.contains(name)))
-    };
-    let gpus: Vec<&nodes::Gpu> = gpus.iter().filter(is_used).collect();
     let mut lanes = Vec::new();
     if wanted != LaneFilter::Pcie {
-        let is_shown = |link: &LinkResponse| match link.gpu() {
-            Some(index) => {
-                wanted != LaneFilter::Port
-                    && gpus.iter().any(|gpu| host_of(gpu.host) == link.host() && gpu.index == index)
-            }
-            None => {
-                wanted != LaneFilter::Nvlink
-                    && used(ranks, link.host(), |rank| &rank.ports)
-                        .is_none_or(|used| link.port().is_none_or(|port| used.contains(port.as_str())))
-            }
+        let is_shown = |link: &LinkResponse| match link.is_port() {
+            true => wanted != LaneFilter::Nvlink,
+            false => wanted != LaneFilter::Port,
         };
-        let (links, _) = of_hosts(client, long_range, &hosts, grid, Fold::Gpu).await?;
+        let (links, _) = of_hosts(client, long_range, &hosts, grid, Fold::Gpu, own).await?;
         lanes.extend(links.into_iter().filter(is_shown).map(LinkResponse::into_lane));
     }
     if matches!(wanted, LaneFilter::All | LaneFilter::Pcie) {
-        lanes.extend(pcie(client, &gpus, &hosts, grid).await?);
+        lanes.extend(pcie(client, &hosts, own, grid).await?);
     }
     // All of a node together.
     let place = |lane: &Lane| names.iter().position(|name| *name == lane.instance).unwrap_or(usize::MAX);
@@ -148,27 +119,31 @@ async fn of_nodes(
     Ok(lanes)
 }
 
-async fn pcie(
-    client: &Client,
-    gpus: &[&nodes::Gpu],
-    hosts: &[Host],
-    grid: &Grid,
-) -> Result<Vec<Lane>, ApiError> {
-    let ids: Vec<i64> = gpus.iter().map(|gpu| gpu.id).collect();
+async fn pcie(client: &Client, hosts: &[Host], own: &OwnDevices, grid: &Grid) -> Result<Vec<Lane>, ApiError> {
+    let ids: Vec<i64> = hosts.iter().map(|host| host.id).collect();
+    let gpus = nodes::gpus(client, &ids, QueryTime::Time(grid.to())).await?;
+    let gpus: Vec<(&Host, &nodes::Gpu)> = gpus
+        .iter()
+        .filter_map(|gpu| Some((hosts.iter().find(|host| host.id == gpu.host)?, gpu)))
+        .filter(|(host, gpu)| gpu.parent.is_none() && own.has_gpu(&host.name, &gpu.uuid))
+        .collect();
+    let ids: Vec<i64> = gpus.iter().map(|(_, gpu)| gpu.id).collect();
     let mut rates = rates::rates(client, CountedLink::GpuPcie, &ids, grid).await?;
-    let lane = |gpu: &&nodes::Gpu| {
+    let lane = |(host, gpu): (&Host, &nodes::Gpu)| {
         let rates = rates.remove(&(gpu.id, 0))?;
-        let host = hosts.iter().find(|host| host.id == gpu.host)?;
+        let is_shared = own.is_shared(&host.name, &gpu.uuid);
+        let shared = if is_shared { " (shared)" } else { "" };
         Some(Lane {
             kind: "pcie".to_owned(),
-            name: format!("{} GPU {} PCIe", host.name, gpu.index),
+            name: format!("{} GPU {} PCIe{shared}", host.name, gpu.index),
             instance: host.name.clone(),
             bytes_per_second: gpu.pcie_bytes_per_second,
+            is_shared,
             series: both(rates.out, rates.received),
             ..Lane::default()
         })
     };
-    Ok(gpus.iter().filter_map(lane).collect())
+    Ok(gpus.into_iter().filter_map(lane).collect())
 }
 
 /// Bytes per second sent and received.
@@ -215,6 +190,7 @@ pub async fn link_lanes(State(api): State<Arc<Api>>, request: ApiRequest) -> Res
                     kind: "link".to_owned(),
                     name,
                     instance: place.subnet.clone(),
+                    is_shared: false,
                     link: Some(format!("{}.{}", from.guid, from.port)),
                     bytes_per_second: Some(port.bytes_per_second).filter(|speed| *speed > 0),
                     series: of_link(

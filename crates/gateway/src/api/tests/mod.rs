@@ -9,6 +9,7 @@ mod events;
 mod fabric;
 mod folded;
 mod gpu_traffic;
+mod gpus;
 mod groups;
 mod intervals;
 mod job_parts;

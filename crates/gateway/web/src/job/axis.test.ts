@@ -9,18 +9,19 @@ const event = (over: Partial<Events['events'][number]>): Events['events'][number
 })
 
 test('only what concerns the job stands on its axis', () => {
-  const events = [event({ text: 'own', job_key: 'j' }), event({ job_key: 'other' }), event({ text: 'node', severity: 'error' }), event({ instance: 'n9' }), event({ instance: '0xfe80', guid: '0x1', text: 'link' })]
+  const events = [event({ text: 'own', job_key: 'j' }), event({ job_key: 'other' }), event({ text: 'node', severity: 'error' }), event({ text: 'own GPU', gpu: 'GPU-0' }), event({ gpu: 'GPU-1' }), event({ instance: 'n9' }), event({ instance: '0xfe80', guid: '0x1', text: 'link' })]
+  const own = new Map([['n1', new Set(['GPU-0'])]])
   const verdicts: JobVerdicts = {
     job_key: 'j', judged_ms: 9, is_final: false,
     verdicts: (['hung', 'nothing_found'] as const).map((kind) => ({
       kind, subject: 'job', observation: 'o', remedy: 'r', confidence: 'certain' as const, cost: 0.5, other_job: null, is_now: true, first_ms: 1, last_ms: 1, facts: [],
     })),
   }
-  const rows = happened('j', ['n1'], verdicts, { from_ms: 0, to_ms: 9, events, next: null }, [0, 9])
+  const rows = happened('j', ['n1'], own, verdicts, { from_ms: 0, to_ms: 9, events, next: null }, [0, 9])
   expect(rows.map((row) => [row.name, row.spans.map((s) => [s.text, s.tone])])).toEqual([
     ['hung', [['o (certain, costs 50 % of the ranks\' time)', 'bad']]],
     ['job', [['own', 'plain']]],
-    ['nodes', [['node', 'bad']]],
+    ['nodes', [['node', 'bad'], ['own GPU', 'plain']]],
     ['fabric', [['link', 'plain']]],
   ])
 })

@@ -3,6 +3,7 @@ import type { Events, JobLanes, JobVerdicts } from '../api/client.ts'
 import type { Span, SpanRow, Tone } from '../shell/spans.tsx'
 import type { StripRow } from '../shell/strip.tsx'
 import { duration, percent } from '../text.ts'
+import { type OwnGpus, concerns } from './gpus.ts'
 import { verdictName } from './verdicts.tsx'
 
 type Event = Events['events'][number]
@@ -18,23 +19,23 @@ export function rowsOf(data: JobLanes, name: JobLanes['lanes'][number]['series']
 
 /** What stands beside the axis: a GPU, of a link the end that sends. */
 function labelOf(lane: JobLanes['lanes'][number]): string {
-  return lane.kind === 'pcie' ? lane.name.replace(/ PCIe$/, '') : (lane.name.split(' ')[0] ?? '')
+  return lane.kind === 'pcie' ? lane.name.replace(' PCIe', '') : (lane.name.split(' ')[0] ?? '')
 }
 
 /** A verdict may be said after the end of the axis: it then stands at the end. */
 const within = (time: number, span: readonly [number, number]) => Math.min(Math.max(time, span[0]), span[1])
 
-/** An event of this job, of one of its nodes, or of the fabric; others are not shown. */
-export function rowOfEvent(event: Event, job: string, hosts: readonly string[]): 'job' | 'nodes' | 'fabric' | null {
+/** An event of this job, of one of its nodes and GPUs, or of the fabric; others are not shown. */
+export function rowOfEvent(event: Event, job: string, hosts: readonly string[], gpus: OwnGpus): 'job' | 'nodes' | 'fabric' | null {
   if (event.job_key !== null) return event.job_key === job ? 'job' : null
-  if (hosts.includes(event.instance)) return 'nodes'
+  if (hosts.includes(event.instance)) return concerns(gpus, event.instance, event.gpu) ? 'nodes' : null
   return event.guid !== null || event.instance.startsWith('0x') ? 'fabric' : null
 }
 
 const toneOf = (severity: string): Tone => (severity === 'error' ? 'bad' : severity === 'warning' ? 'warn' : 'plain')
 
 /** Verdicts, a row each kind, and events of the job, its nodes and the fabric; empty rows are left out. */
-export function happened(job: string, hosts: readonly string[], verdicts: JobVerdicts | undefined, events: Events | undefined, span: readonly [number, number]): SpanRow[] {
+export function happened(job: string, hosts: readonly string[], gpus: OwnGpus, verdicts: JobVerdicts | undefined, events: Events | undefined, span: readonly [number, number]): SpanRow[] {
   const rows = new Map<string, Span[]>()
   const add = (row: string, span: Span) => rows.set(row, [...(rows.get(row) ?? []), span])
   for (const v of verdicts?.verdicts ?? []) {
@@ -43,7 +44,7 @@ export function happened(job: string, hosts: readonly string[], verdicts: JobVer
     add(verdictName(v.kind), { from: within(v.first_ms, span), to: within(v.last_ms, span), text: `${v.observation} (${v.confidence}${cost})`, tone: v.kind === 'hung' ? 'bad' : 'warn' })
   }
   for (const event of events?.events ?? []) {
-    const row = rowOfEvent(event, job, hosts)
+    const row = rowOfEvent(event, job, hosts, gpus)
     if (row !== null) add(row, { from: event.time_ms, to: event.time_ms, text: event.text, tone: toneOf(event.severity) })
   }
   return [...rows].map(([name, spans]) => ({ name, spans }))

@@ -1,6 +1,6 @@
 // Lanes of a job's time axis beside those of its MPI calls: verdicts and events, PCIe, and links on its way through the fabric.
 import { useMemo } from 'preact/hooks'
-import type { Events, JobLanes, JobVerdicts } from '../api/client.ts'
+import type { Events, JobGpus, JobLanes, JobVerdicts } from '../api/client.ts'
 import { colours, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
@@ -8,6 +8,7 @@ import { Spans } from '../shell/spans.tsx'
 import { Strip } from '../shell/strip.tsx'
 import { counted, percent, rate } from '../text.ts'
 import { bounds, happened, rowsOf } from './axis.ts'
+import { ownGpus } from './gpus.ts'
 
 export interface Shared {
   preferences: Preferences
@@ -20,8 +21,8 @@ export interface Shared {
 const LINES_MOST = 8
 
 /** What was said of the job and what happened, in the same seconds. */
-export function Happened({ job, hosts, verdicts, events, ...shared }: Shared & { job: string; hosts: readonly string[]; verdicts: JobVerdicts | undefined; events: Events | undefined }) {
-  const rows = useMemo(() => happened(job, hosts, verdicts, events, shared.span), [job, hosts, verdicts, events, shared.span])
+export function Happened({ job, hosts, gpus, verdicts, events, ...shared }: Shared & { job: string; hosts: readonly string[]; gpus: JobGpus | undefined; verdicts: JobVerdicts | undefined; events: Events | undefined }) {
+  const rows = useMemo(() => happened(job, hosts, ownGpus(gpus), verdicts, events, shared.span), [job, hosts, gpus, verdicts, events, shared.span])
   if (rows.length === 0) return <p class="dim">No verdict against it and no event in this time.</p>
   return <Spans {...shared} title="Verdicts and events" rows={rows} />
 }

@@ -1,5 +1,5 @@
 // One job: what slows it down, who and where, its operations, who sends to whom, and all of it over time beside the links of its hosts.
-import { type Job, type JobDetail, address, part } from '../api/client.ts'
+import { type Job, type JobDetail, type JobGpus, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { State } from '../shell/state.tsx'
@@ -9,6 +9,7 @@ import { fabricPath, nodePath } from '../url.ts'
 import { AccountView } from './account.tsx'
 import { BroadcastView } from './broadcast.tsx'
 import { BusiestLinks } from './busiest.tsx'
+import { GpusView, gpusAddress } from './gpus.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
 import { PvarsView } from './pvars.tsx'
@@ -22,6 +23,8 @@ import { inMpi, wholeOf } from './whole.ts'
 
 /** Hosts that are written out; the matrix folded by node has the rest. */
 const HOSTS_SHOWN = 32
+/** Agents look where ranks compute each few seconds at first, then each five minutes. */
+const GPUS_MS = 10_000
 
 export function JobPage({ id, query, preferences }: { id: string; query: URLSearchParams; preferences: Preferences }) {
   const live = useLive<JobDetail>(address(`/jobs/${part(id)}`), 5_000)
@@ -126,6 +129,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
 function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchParams; preferences: Preferences }) {
   const isLive = data.job.end_ms === null
   const shared = { job: data.job.job_key, isLive, query, preferences }
+  const gpus = useLive<JobGpus>(gpusAddress(shared.job), isLive ? GPUS_MS : undefined, true)
   return (
     <>
       <LiveNote job={data.job.job_key} isLive={isLive} />
@@ -137,10 +141,11 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
       <AccountView job={shared.job} isLive={isLive} preferences={preferences} />
       <RegionsView job={shared.job} isLive={isLive} />
       <WaitsView job={shared.job} isLive={isLive} />
+      <GpusView live={gpus} />
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />
       {data.operations.some((o) => o.operation === 'bcast') && <BroadcastView job={shared.job} isLive={isLive} />}
       <PvarsView {...shared} />
-      <Timeline {...shared} operations={data.operations.map((o) => o.operation)} hosts={data.hosts.map((h) => h.host)} />
+      <Timeline {...shared} gpus={gpus.data} operations={data.operations.map((o) => o.operation)} hosts={data.hosts.map((h) => h.host)} />
     </>
   )
 }

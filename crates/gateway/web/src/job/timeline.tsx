@@ -1,7 +1,7 @@
 // A job on one time axis: verdicts and events, what each rank spends in MPI, the operations of all or of one rank, and under them what
 // the NVLinks, PCIe and ports of its hosts and the links on its way carried in the same seconds.
 import { useMemo, useState } from 'preact/hooks'
-import { type Events, type GpuTraffic, type JobLanes, type JobVerdicts, type LinkRates, type Operations, address, part } from '../api/client.ts'
+import { type Events, type GpuTraffic, type JobGpus, type JobLanes, type JobVerdicts, type LinkRates, type Operations, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
@@ -29,12 +29,13 @@ interface Props {
   job: string
   operations: readonly string[]
   hosts: readonly string[]
+  gpus: JobGpus | undefined
   isLive: boolean
   query: URLSearchParams
   preferences: Preferences
 }
 
-export function Timeline({ job, operations, hosts, isLive, query, preferences }: Props) {
+export function Timeline({ job, operations, hosts, gpus, isLive, query, preferences }: Props) {
   const operation = query.get('operation') ?? undefined
   const rankText = query.get('rank')
   const rank = rankText !== null && /^\d+$/.test(rankText) ? Number(rankText) : null
@@ -48,7 +49,7 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
   const links = useLive<LinkRates>(address(`${base}/links`, { ...range, fold }), every, true)
   const slowly = every === undefined ? undefined : SLOWLY_MS
   const pcie = useLive<JobLanes>(address(`${base}/lanes`, { ...range, kind: 'pcie' }), slowly, true)
-  const gpus = useLive<GpuTraffic>(address(`${base}/gpu-traffic`, range), slowly, true)
+  const beside = useLive<GpuTraffic>(address(`${base}/gpu-traffic`, range), slowly, true)
   const ways = useLive<JobLanes>(address(`${base}/link-lanes`, range), slowly, true)
   const verdicts = useLive<JobVerdicts>(address(`${base}/verdicts`), slowly)
   const zoomed = (start: number, end: number) => setQuery({ from: new Date(start).toISOString(), to: new Date(end).toISOString() }, true)
@@ -106,8 +107,8 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
         )}
       </div>
       <Unknown list={unknownValues(query, { links: FOLDS })} />
-      <Status of={[byRank, byOperation, links, gpus, pcie, ways, verdicts, events]} what="series" />
-      {first && <Happened {...shared} job={job} hosts={hosts} verdicts={verdicts.data} events={events.data} />}
+      <Status of={[byRank, byOperation, links, beside, pcie, ways, verdicts, events]} what="series" />
+      {first && <Happened {...shared} job={job} hosts={hosts} gpus={gpus} verdicts={verdicts.data} events={events.data} />}
       {byRank.data && (
         <MaybeStale live={byRank}>
           <Ranks data={byRank.data} {...shared} rank={rank} />
@@ -123,9 +124,9 @@ export function Timeline({ job, operations, hosts, isLive, query, preferences }:
           <Links data={links.data} {...shared} />
         </MaybeStale>
       )}
-      {gpus.data && (
-        <MaybeStale live={gpus}>
-          <GpuTrafficLanes data={gpus.data} {...shared} />
+      {beside.data && (
+        <MaybeStale live={beside}>
+          <GpuTrafficLanes data={beside.data} {...shared} />
         </MaybeStale>
       )}
       {pcie.data && (
