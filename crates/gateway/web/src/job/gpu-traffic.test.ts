@@ -22,7 +22,7 @@ it('what is not known is said, and is no share', () => {
 
 it('of the fullest slot what is left is said each way', () => {
   const lane = (name: string, speed: number | null, values: (number | null)[]) => ({
-    kind: 'pcie' as const, name, instance: 'n1', link: null, bytes_per_second: speed,
+    kind: 'pcie' as const, name, instance: 'n1', is_shared: false, link: null, bytes_per_second: speed,
     series: [{ name: 'in' as const, unit: 'bytes_per_second' as const, values }, { name: 'out' as const, unit: 'bytes_per_second' as const, values: [null] }],
   })
   expect(headroom({ lanes: [lane('n1 GPU 0 PCIe', 64e9, [1e9, 16e9]), lane('n1 GPU 1 PCIe', 64e9, [48e9, null])] })).toBe(

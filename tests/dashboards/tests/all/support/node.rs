@@ -5,7 +5,7 @@ use throughline_sample::catalogue as c;
 use throughline_sample::wire::{
     Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, HostPortSample, Job, JobRank,
     LinkValues, MpiAccountSums, MpiNodeAccount, MpiNodeCells, MpiOpCell, MpiPeerCell, MpiPvarSample,
-    MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat, Values,
+    MpiRankBin, MpiRankPeers, Names, NodeInfo, RankGpu, SelfStat, Values,
 };
 
 pub const JOB: &str = "slurm:4711";
@@ -87,7 +87,13 @@ fn inventory(end: i64, node: u32, name: &str) -> Batch {
         mpi_library: String::from("Open MPI v4.1.4"),
         start,
         host: name.to_owned(),
-        gpus: Some(Names { name: vec![gpu(node, rank % GPUS_PER_NODE)] }),
+        gpus: vec![RankGpu {
+            gpu_uuid: gpu(node, rank % GPUS_PER_NODE),
+            evidence: String::from("driver"),
+            first_seen: start,
+            ..RankGpu::default()
+        }],
+        gpu_evidence: String::from("driver"),
         hca_ports: Some(Names { name: vec![String::from("mlx5_0/1")] }),
         cpus: format!("{}-{}", 8 * rank, 8 * rank + 7),
         ..JobRank::default()
