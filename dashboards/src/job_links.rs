@@ -11,26 +11,37 @@ use crate::sql::{JOB, PORTS_OF_JOB, mean};
 /// Series of a chart, the busiest ones.
 const SERIES: u32 = 16;
 
-/// Nodes of the job, on tables with a `node_id`.
-fn nodes_of_job() -> String {
-    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM internal.job_ranks({JOB})))")
+/// The GPUs that ranks of the job use; of nodes where that is not known of one of them, or not any more, all.
+fn gpus_of_job() -> String {
+    format!(
+        "ANY (ARRAY(SELECT g.gpu_id FROM (SELECT DISTINCT node_id FROM internal.job_ranks({JOB})) n
+    LEFT JOIN (SELECT node_id, bool_or(gpu_evidence IS NULL) AS is_unknown, array_agg(gpu_id) FILTER (WHERE is_own) AS own
+               FROM internal.job_rank_gpus WHERE job_id = {JOB} GROUP BY node_id) r ON r.node_id = n.node_id
+    JOIN internal.gpu g ON g.node_id = n.node_id AND g.parent_gpu_id IS NULL
+    WHERE r.node_id IS NULL OR r.is_unknown OR g.gpu_id = ANY (r.own)))"
+    )
+}
+
+/// The adapter ports that ranks of the job use; of nodes where that is not known of one of them, or not any more, all.
+fn ports_of_job() -> String {
+    format!(
+        "ANY (ARRAY(SELECT p.id FROM (SELECT DISTINCT node_id FROM internal.job_ranks({JOB})) n
+    LEFT JOIN (SELECT node_id, array_agg(host_port_id) AS own FROM internal.job_rank_ports WHERE job_id = {JOB} GROUP BY node_id) r
+        ON r.node_id = n.node_id
+    JOIN internal.host_port_key p ON p.node_id = n.node_id
+    WHERE r.node_id IS NULL OR p.id = ANY (r.own)))"
+    )
 }
 
 /// Adds the panels.
 pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     let nvlink = by_busiest(
-        &nvlink_rates(&format!(
-            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM internal.gpu WHERE parent_gpu_id IS NULL AND node_id = {}))",
-            nodes_of_job()
-        )),
+        &nvlink_rates(&format!("gpu_id = {}", gpus_of_job())),
         "link_name",
         "transmit_bytes_per_second",
     );
     let ports = by_busiest(
-        &host_rates(&format!(
-            "host_port_id = ANY (ARRAY(SELECT id FROM internal.host_port_key WHERE node_id = {}))",
-            nodes_of_job()
-        )),
+        &host_rates(&format!("host_port_id = {}", ports_of_job())),
         "node_name || ' ' || device || '/' || port",
         "transmit_bytes_per_second",
     );
@@ -44,8 +55,8 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
         .panel(
             whole(
                 21,
-                "NVLinks of its nodes",
-                "Bytes per second that each physical NVLink of the job's nodes sends, the 16 busiest.",
+                "NVLinks of its GPUs",
+                "Bytes per second that each physical NVLink of the job's GPUs sends, the 16 busiest.",
                 &nvlink,
                 BYTES_PER_SECOND,
             )
@@ -54,8 +65,8 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
         .panel(
             whole(
                 22,
-                "Adapter ports of its nodes",
-                "Bytes per second that each adapter port of the job's nodes sends, by the host's own \
+                "Its adapter ports",
+                "Bytes per second that each adapter port that the job uses sends, by the host's own \
                  counters, the 16 busiest.",
                 &ports,
                 BYTES_PER_SECOND,

@@ -212,6 +212,17 @@ async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks()
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
     assert_eq!(found, [vec![(1, "nvml_gpm", 40.0, None); 4], vec![(2, "dcgm", 20.0, None); 4]].concat());
     assert_eq!((rows[0].get::<_, &str>(4), rows[0].get::<_, i32>(5)), ("n1", 0));
+    // More than the slot carries is marked; where its speed is not known nothing is.
+    client
+        .batch_execute("UPDATE internal.gpu SET pcie_bytes_per_second = 39 WHERE gpu_id = 1")
+        .await
+        .unwrap();
+    let query = "SELECT gpu_id, bool_and(is_above_speed), max(speed_bytes_per_second) \
+                 FROM public.gpu_pcie_rates('2026-11-20', '2026-11-21') GROUP BY gpu_id ORDER BY gpu_id";
+    let rows = client.query(query, &[]).await.unwrap();
+    let marked: Vec<(i64, bool, Option<i64>)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    assert_eq!(marked, [(1, true, Some(39)), (2, false, None)]);
     let query = "SELECT nvlink_transmit_bytes_per_second, nvlink_receive_bytes_per_second, pcie_read_bytes_per_second, \
                  nvlink_transmit_peak_bytes_per_second, samples, void_samples, buffer_overflows \
                  FROM public.gpu_pm_rates('2026-11-20', '2026-11-21') ORDER BY time";
