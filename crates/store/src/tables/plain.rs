@@ -16,6 +16,9 @@ const STATES_A_YEAR: f64 = 24.0;
 /// A row of a table of keys, with its indexes. In the first year all things are new.
 const KEY_BYTES: f64 = 200.0;
 
+/// Metrics of a GPU that a site chooses; most choose none, and 32 are the most at a time.
+const CHOSEN_METRICS: f64 = 10.0;
+
 const KEY: PlainRetention = Forever("rows elsewhere have its number");
 const STATE_OF_ITS_TIME: PlainRetention = Forever("what is older is shown with the states of its time");
 const WITH_JOB: PlainRetention = Job("job_id");
@@ -37,7 +40,7 @@ pub(super) const PLAIN_TABLES: [StoredTable; 61] = [
     }),
     plain("node_key", &["id"], &["nodes"], KEY, |s| s.nodes() * KEY_BYTES),
     plain("gpu_key", &["id"], &["gpus"], KEY, |s| s.gpus() * KEY_BYTES),
-    plain("gpu_metric_key", &["id"], &["gpu_metrics"], KEY, NONE),
+    plain("gpu_metric_key", &["id"], &["gpu_metrics"], KEY, |s| s.gpus() * CHOSEN_METRICS * KEY_BYTES),
     plain("host_port_key", &["id"], &["host_ports"], KEY, |s| s.host_ports() * KEY_BYTES),
     plain("ib_node_key", &["id"], &["ib_nodes"], KEY, |s| s.nodes() * KEY_BYTES),
     plain("ib_port_key", &["id"], &["ib_nodes"], KEY, |s| s.ports() * KEY_BYTES),
