@@ -130,7 +130,21 @@ fn gpu(index: u32) -> GpuInfo {
         link_count: 4,
         numa_node: Some(index / 2),
         nearest_hcas: vec!["mlx5_0".into()],
+        fabric_cluster_uuid: "5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e".into(),
+        fabric_clique_id: Some(7),
+        fabric_state: "completed".into(),
         ..GpuInfo::default()
+    }
+}
+
+/// GPUs of the second host, in the NVLink domain of the first one's.
+fn neighbour(time: i64) -> Batch {
+    let gpu = |index: u32| GpuInfo { uuid: format!("GPU-n2-{index}"), ..gpu(index) };
+    Batch {
+        node: "n2".into(),
+        gpus: (0..2).map(gpu).collect(),
+        coverage: vec![round("nvml", time, 1)],
+        ..Batch::default()
     }
 }
 
@@ -368,6 +382,7 @@ impl Site {
         site.write(0, discovery(site.began - SECOND)).await.unwrap();
         site.write(0, multicast::fabric(site.began - SECOND)).await.unwrap();
         site.write(1, hosts(site.began - SECOND)).await.unwrap();
+        site.write(1, neighbour(site.began - SECOND)).await.unwrap();
         // A host's ports are known from their first row: where ranks send is found by them.
         for i in 0..AGENTS {
             site.write(1, site.port(i, site.began)).await.unwrap();

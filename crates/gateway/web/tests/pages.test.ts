@@ -79,6 +79,18 @@ describe('the way around', () => {
     await close()
   })
 
+  it('leads from a host to the others of its NVLink domain', async () => {
+    const { page, errors, close } = await tab(browser, '/nodes/n1')
+    const line = page.getByTestId('nvlink-domain')
+    await line.waitFor()
+    expect((await line.innerText()).trim()).toBe('NVLink domain 5d2b9c4e-7a10-4c3f-9e68-1f0a2b3c4d5e.7: 6 GPUs on 2 nodes: this one (4) n2 (2)')
+    await line.getByRole('link', { name: 'n2', exact: true }).click()
+    await page.getByRole('heading', { name: 'Node n2' }).waitFor()
+    await page.getByTestId('nvlink-domain').getByRole('link', { name: 'n1', exact: true }).waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+
   it('finds switches, hosts and jobs, by the keys alone', async () => {
     const { page, errors, close } = await tab(browser, '/jobs')
     const field = page.getByRole('combobox', { name: /search/i })
