@@ -148,6 +148,18 @@ fn neighbour(time: i64) -> Batch {
     }
 }
 
+/// What is known of a rank that uses a GPU.
+fn used_gpu(index: u32, since: i64) -> RankGpu {
+    RankGpu {
+        gpu_uuid: format!("GPU-{index}"),
+        evidence: "driver".into(),
+        minor: Some(index),
+        first_seen: since + 2 * SECOND,
+        nearest_distance: "switch".into(),
+        ..RankGpu::default()
+    }
+}
+
 /// Links 0 and 1 of GPU pairs lead to each other, 2 and 3 to a switch.
 fn gpu_links() -> Vec<GpuLinkInfo> {
     let link = |gpu: u32, link: u32| GpuLinkInfo {
@@ -248,6 +260,9 @@ impl Run {
             ending: if end == 0 { "" } else { "clean" }.into(),
             host: format!("n{}", self.hosts.start + u64::from(rank) / 2 + 1),
             hca_ports: Some(Names { name: vec!["mlx5_0/1".into()] }),
+            // Each rank of the first host has a GPU, and the others none.
+            gpu_evidence: "driver".into(),
+            gpus: (self.hosts.start == 0 && rank < 2).then(|| used_gpu(rank, start)).into_iter().collect(),
             ..JobRank::default()
         };
         let node = format!("n{}", self.hosts.start + 1);

@@ -91,6 +91,18 @@ describe('the way around', () => {
     await close()
   })
 
+  it('shows the GPUs of a job and no other of its nodes', async () => {
+    const { page, errors, close } = await tab(browser, JOB_PATH)
+    const gpus = rows(page, 'gpus')
+    await gpus.first().waitFor()
+    const cells = await gpus.evaluateAll((all) => all.slice(0, 3).map((row) => [...row.children].slice(0, 6).map((cell) => cell.textContent ?? '')))
+    expect(cells.map((row) => row[2])).toEqual(['0', '1', 'none'])
+    expect(cells[0]).toEqual(['0', 'n1', '0', "driver's list of processes", 'mlx5_0/1 (PIX)', 'leaf1[1]'])
+    expect(await page.getByText('n1 GPU 2', { exact: false }).count()).toBe(0)
+    expect(errors).toEqual([])
+    await close()
+  })
+
   it('finds switches, hosts and jobs, by the keys alone', async () => {
     const { page, errors, close } = await tab(browser, '/jobs')
     const field = page.getByRole('combobox', { name: /search/i })
