@@ -45,7 +45,7 @@ pub struct GpuGroup {
     pub domain: Option<String>,
 }
 
-/// Groups of the GPUs of a job's ranks on these hosts, by host and lowest index, and hosts of which some rank's GPUs are not known. A
+/// Groups of the GPUs of a job's ranks on these hosts, by host and lowest index, and hosts with a rank whose GPUs are not known. A
 /// partition counts as its GPU.
 #[must_use]
 pub fn groups(hosts: &[Host], gpus: &[Gpu], ranks: &[Rank]) -> (Vec<GpuGroup>, BTreeSet<i64>) {

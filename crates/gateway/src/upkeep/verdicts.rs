@@ -38,8 +38,8 @@ const ROUND_PATIENCE: Duration = Duration::from_secs(5);
 /// The first rows of a job's ranks have come by then, seconds.
 const FIRST_ROWS_WITHIN: f64 = 60.0;
 
-/// A job of which nothing can be said yet is looked at again after ten times as long as the look took, so that looking takes no more than
-/// a tenth of a core, and after no more than this.
+/// Where nothing can be said of a job yet, it is looked at again after ten times as long as the look took, so that looking takes no more
+/// than a tenth of a core, and after no more than this.
 const PAUSE_OF_LOOKS: f64 = 10.0;
 const LOOKED_AT_WITHIN: Duration = Duration::from_secs(10);
 

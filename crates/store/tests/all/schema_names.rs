@@ -10,7 +10,7 @@ use crate::job_links::SEED;
 use crate::schema_changes::MORE;
 
 /// What psql's `\d` shows.
-const VIEWS: [&str; 17] = [
+const VIEWS: [&str; 18] = [
     "contested_ranks",
     "event_named",
     "ib_link_named",
