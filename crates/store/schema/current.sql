@@ -589,6 +589,8 @@ CREATE TABLE internal.gpu (
     -- How far its registration in a fabric of NVLinks is: not_started, in_progress, completed, failed, unknown;
     -- NULL where it takes part in none, or not known.
     fabric_state text,
+    -- The most that its PCIe slot carries in one direction, by generation and lanes; NULL where that is not known.
+    pcie_bytes_per_second bigint,
     PRIMARY KEY (gpu_id, valid_from),
     FOREIGN KEY (gpu_id) REFERENCES internal.gpu_key(id),
     FOREIGN KEY (node_id) REFERENCES internal.node_key(id),
@@ -4258,7 +4260,7 @@ CREATE OR REPLACE FUNCTION public.gpu_pcie_rates(since timestamptz, until timest
 RETURNS TABLE (
     "time" timestamptz, gpu_id bigint, gpu text, node_name text, gpu_index integer, source text,
     interval_seconds double precision, transmit_bytes_per_second double precision,
-    receive_bytes_per_second double precision)
+    receive_bytes_per_second double precision, speed_bytes_per_second bigint, is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
     WITH readings AS (
@@ -4276,7 +4278,8 @@ BEGIN ATOMIC
         WHERE c.rank = c.best
         WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
     )
-    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
+    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds,
+           g.pcie_bytes_per_second, coalesce(greatest(p.transmit, p.receive) / p.seconds > g.pcie_bytes_per_second, false)
     FROM pairs p
     JOIN internal.gpu_key k ON k.id = p.gpu_id
     JOIN internal.node_key n ON n.id = k.node_id
@@ -4288,7 +4291,8 @@ BEGIN ATOMIC
     WHERE p.time > since AND p.seconds <= r.largest_gap_seconds;
 END;
 COMMENT ON FUNCTION public.gpu_pcie_rates IS
-    'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
+    'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range. '
+    'is_above_speed marks more than the slot carries in one direction, see ib_port_rates.';
 
 CREATE OR REPLACE FUNCTION internal.gpu_pm_before(since timestamptz, until timestamptz)
 RETURNS SETOF internal.gpu_pm_counters
