@@ -143,7 +143,7 @@ LIMIT 100"
     Panel::table(
         25,
         "Links of its nodes while it ran",
-        "Each adapter port, NVLink and fabric port of the job's nodes between its start and its end, whatever the time range. \
+        "Each adapter port, NVLink and fabric port that the job's ranks use (of all of a node where that is not known) between its start and its end, whatever the time range. \
          What else ran on the nodes is in it too.",
         (24, 9),
     )

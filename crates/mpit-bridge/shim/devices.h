@@ -10,7 +10,7 @@
 
 /* On the thread that called MPI_Init: what the environment says. */
 void tl_devices_configure(void);
-/* On the flush thread, at each push: looks now and then, and reports what is another than what this connection was told. */
+/* On the flush thread, at each push: looks now and then, and reports what this connection does not know yet. */
 void tl_devices_push(struct tl_frame *frame, uint64_t pushes, int last, int (*patience)(void));
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-//! Frames of the device files that a rank has open. As pure and as careful as `frame.rs`, which this is part of.
+//! What a rank says of the device files that it has open: fields of a DEVICES frame. As pure and as careful as `frame.rs`.
 
 use crate::frame::{Field, number};
 use crate::status::Malformed;
@@ -51,6 +51,27 @@ pub(crate) fn devices(fields: &[Field<'_>]) -> Result<Devices, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{Frame, decode};
+
+    #[test]
+    fn golden_devices() {
+        let read = |text: &str| {
+            let bytes: Vec<u8> =
+                text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
+            let Frame::Devices(fields) = decode(&bytes).unwrap().1 else { panic!("another frame") };
+            devices(&fields).unwrap()
+        };
+        let (time, before) = (4_950_000_000, 3_950_000_000);
+        let visible = Some("GPU-8932f937,3".to_owned());
+        assert_eq!(
+            read(include_str!("../protocol/golden/devices.hex")),
+            Devices { time, before, open: Some(vec![0, 3, 255]), visible }
+        );
+        assert_eq!(
+            read(include_str!("../protocol/golden/devices_unknown.hex")),
+            Devices { time, before: time, open: None, visible: None }
+        );
+    }
 
     #[test]
     fn what_is_absent_and_what_is_wrong() {

@@ -8,7 +8,6 @@ mod algorithm_source;
 pub use algorithm_source::AlgorithmSource;
 
 use crate::account_frame::{self, Account};
-use crate::devices_frame::{self, Devices};
 use crate::open_frame::{self, OpenCalls};
 use crate::status::Malformed;
 use crate::trace;
@@ -214,7 +213,7 @@ pub enum Frame<'a> {
     /// Where the time of the thread went that called `MPI_Init`.
     Account(Account),
     /// Device files of GPUs that the rank has open.
-    Devices(Devices),
+    Devices(Vec<Field<'a>>),
     /// Trace mode: calls and messages.
     Trace(trace::Trace),
     /// Trace mode: comparisons of the clock with rank 0's.
@@ -273,7 +272,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         }
         OPEN => Frame::Open(reader.i64()?, open_frame::open_calls(reader.0)?),
         ACCOUNT => Frame::Account(account_frame::account(reader.0)?),
-        DEVICES => Frame::Devices(devices_frame::devices(&reader.fields()?)?),
+        DEVICES => Frame::Devices(reader.fields()?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.

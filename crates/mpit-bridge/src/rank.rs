@@ -3,7 +3,7 @@
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
 use crate::account_frame::Account;
-use crate::devices_frame::Devices;
+use crate::devices_frame::{Devices, devices};
 use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
@@ -202,7 +202,8 @@ impl Rank {
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Samples(all) => self.traffic = Some(self.samples(&all)?),
             Frame::Account(account) => self.account = Some(Box::new(account.shifted(self.behind))),
-            Frame::Devices(all) => {
+            Frame::Devices(fields) => {
+                let all = devices(&fields)?;
                 let (time, before) = (times.utc(all.time), times.utc(all.before));
                 if self.is_admitted(time, &times) && self.is_admitted(before, &times) {
                     self.devices = Some(Box::new(Devices { time, before, ..all }));

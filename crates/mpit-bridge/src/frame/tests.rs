@@ -309,25 +309,6 @@ fn samples_are_read() {
 }
 
 #[test]
-fn golden_devices() {
-    let read = |text: &str| {
-        let bytes = golden(text);
-        let Frame::Devices(devices) = decode(&bytes).unwrap().1 else { panic!("another frame") };
-        devices
-    };
-    let (time, before) = (4_950_000_000, 3_950_000_000);
-    let visible = Some("GPU-8932f937,3".to_owned());
-    assert_eq!(
-        read(include_str!("../../protocol/golden/devices.hex")),
-        Devices { time, before, open: Some(vec![0, 3, 255]), visible }
-    );
-    assert_eq!(
-        read(include_str!("../../protocol/golden/devices_unknown.hex")),
-        Devices { time, before: time, open: None, visible: None }
-    );
-}
-
-#[test]
 fn unknown_types_are_distinguished() {
     let mut bytes = golden(include_str!("../../protocol/golden/ops.hex"));
     bytes[6] = 99;

@@ -39,7 +39,7 @@ const KNOWN: Record<string, string> = {
   visible: 'CUDA_VISIBLE_DEVICES',
 }
 
-/** By what it is known. Of a GPU that is not its own the rank may only use it. */
+/** How it is known. Of a GPU that is not its own the rank may only use it. */
 export function knownBy(one: JobGpu): string {
   const word = one.evidence ?? one.known_by
   if (word === null) return '–'
