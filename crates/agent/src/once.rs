@@ -174,7 +174,8 @@ fn describe(status: Option<&Status>, batch: &Batch) -> Value {
     let status = status.cloned().unwrap_or_default();
     let is_up = status.is_up();
     let reason = if has_sample(batch) {
-        None
+        // What is left out of it, and why.
+        status.reason
     } else {
         Some(status.reason.unwrap_or_else(|| "no sample arrived in time".to_owned()))
     };

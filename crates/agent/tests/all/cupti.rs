@@ -65,6 +65,8 @@ fn choosing() -> Node {
 #[test]
 fn chosen_metrics_are_exposed_by_name_and_a_wrong_one_costs_itself_alone() {
     let node = choosing();
+    let cupti = &node.once()["sources"]["cupti"];
+    assert!(cupti["gpu_metrics"].as_array().is_some_and(|metrics| !metrics.is_empty()), "{cupti}");
     let mut agent = node.run();
     let gpu = "GPU-9a31c0de-52b7-4d16-8f0e-000000000001";
     let series = |name: &str, metric: &str| {

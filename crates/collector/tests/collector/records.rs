@@ -16,13 +16,14 @@ use uuid::Uuid;
 /// Entries of one run, of each of the two senders.
 const ENTRIES: u64 = 8;
 
-const TIMED: [&str; 16] = [
+const TIMED: [&str; 17] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
     "nvlink_counters",
     "gpu_pcie_counters",
     "gpu_pm_counters",
+    "gpu_metrics",
     "mpi_rank_rows",
     "mpi_rank_peers",
     "mpi_pvars",

@@ -162,6 +162,7 @@ impl Kind for Monitors {
             Body::CuptiHello(hello) => hello_from(&hello, outlet),
             Body::CuptiMetrics(planned) => {
                 let events = self.refusals.take(planned, outlet.utc(monotonic_nanoseconds()));
+                events.iter().for_each(|event| tracing::warn!("not sampled: {}", event.text));
                 if !events.is_empty() {
                     outlet.send(wire::Batch { events, ..wire::Batch::default() });
                 }

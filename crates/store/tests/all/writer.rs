@@ -4,7 +4,9 @@ use crate::batches::{START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::{Batch, Job, JobSetting, MpiOpCell, MpiPeerCell, Values};
+use throughline_sample::wire::{
+    Batch, GpuMetricValue, GpuMetricsSample, Job, JobSetting, MpiOpCell, MpiPeerCell, Values,
+};
 use throughline_store::{Content, Database, Entry, Sender, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -422,4 +424,28 @@ async fn entries_need_not_hold_anything() {
     };
     assert_eq!(writer.write(&[empty]).await.unwrap(), WriteOutcome::default());
     assert_eq!(count(&client, "batch_ledger").await, 1);
+}
+
+#[tokio::test]
+async fn names_of_a_gpus_chosen_metrics_are_limited_and_what_is_known_goes_on() {
+    let (_, client, mut writer) = fresh().await;
+    let batch = |names: std::ops::Range<u32>, time: i64| {
+        let base = batch_of_everything();
+        let sample = GpuMetricsSample {
+            time: base.gpu_metrics[0].time + time,
+            metrics: names
+                .map(|number| GpuMetricValue { name: format!("m{number:04}.sum"), sum: Some(1), value: None })
+                .collect(),
+            ..base.gpu_metrics[0].clone()
+        };
+        Batch { node: base.node, gpu_metrics: vec![sample], ..Batch::default() }
+    };
+    let mut unknown = Vec::new();
+    for (sequence, names) in [(1, 0..200), (2, 200..400), (3, 400..600), (4, 0..200)] {
+        let entry = entry(Uuid::from_u128(77), sequence, batch(names, sequence as i64 * 1_000_000_000));
+        unknown.push(writer.write(&[entry]).await.unwrap().unknown_values);
+    }
+    assert_eq!(unknown, [0, 0, 88, 0], "512 names of a GPU");
+    assert_eq!(count(&client, "gpu_metric_key").await, 512);
+    assert_eq!(count(&client, "gpu_metrics").await, 712);
 }

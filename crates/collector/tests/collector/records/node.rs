@@ -35,6 +35,13 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         |time| GpuPcieSample { time, gpu_uuid: "GPU-1".into(), source: "nvml".into(), ..Default::default() };
     let pm =
         |time| GpuPmSample { time, gpu_uuid: "GPU-1".into(), source: "cupti".into(), ..Default::default() };
+    let chosen = |time| GpuMetricsSample {
+        time,
+        gpu_uuid: "GPU-1".into(),
+        source: "cupti".into(),
+        metrics: vec![GpuMetricValue { name: "dram__bytes_read.sum".into(), sum: Some(1), value: None }],
+        ..Default::default()
+    };
     let ops = |time| bin(key, 0, time);
     let peers = |time| MpiRankPeers {
         time,
@@ -118,6 +125,19 @@ pub fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i
         [
             |r: &mut GpuPmSample, _: &mut Random| r.epoch = i64::MAX,
             |r: &mut GpuPmSample, _: &mut Random| r.gpu_uuid.clear(),
+        ]
+    );
+    timed!(
+        e,
+        random,
+        t,
+        gpu_metrics,
+        "gpu_metrics",
+        chosen,
+        [
+            |r: &mut GpuMetricsSample, _: &mut Random| r.metrics[0].name.clear(),
+            |r: &mut GpuMetricsSample, _: &mut Random| r.metrics[0].value = Some(f64::NAN),
+            |r: &mut GpuMetricsSample, x: &mut Random| r.source = bad_name(x),
         ]
     );
     timed!(
