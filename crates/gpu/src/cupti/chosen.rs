@@ -13,19 +13,23 @@ use super::nearest::nearest;
 use super::wanted::MetricGroup;
 use crate::cupti_frame::{PlannedGroup, RefusedMetric};
 
-/// The groups of a configuration, and what was found of names that chips lack.
+/// A chip, and what the GPU at hand offers.
+type OfGpu = (CString, Option<Vec<u8>>);
+
+/// The groups of a configuration, and what was selected of them.
 #[derive(Default)]
 pub struct Chosen {
     groups: Vec<MetricGroup>,
-    /// By chip and name: a GPU that another profiler has is tried again every two seconds.
-    known: RefCell<HashMap<(CString, String), String>>,
+    /// A node's GPUs are alike, and one that another profiler has is tried again every two seconds. Finding it out takes a
+    /// millisecond or two for each metric, and more for a wrong one.
+    selected: RefCell<HashMap<OfGpu, Selection>>,
 }
 
 impl Chosen {
     /// Of a configuration.
     #[must_use]
     pub fn new(groups: Vec<MetricGroup>) -> Self {
-        Self { groups, known: RefCell::default() }
+        Self { groups, selected: RefCell::default() }
     }
 
     /// The groups.
@@ -95,13 +99,23 @@ impl Chip<'_> {
 
     /// Which chosen metrics are sampled together with `fixed`.
     pub fn select(&self, fixed: &[&CStr], chosen: &Chosen) -> Result<Selection, CuptiError> {
+        let key = (self.name.to_owned(), self.availability.map(<[u8]>::to_vec));
+        if let Some(known) = chosen.selected.borrow().get(&key) {
+            return Ok(known.clone());
+        }
+        let selection = self.find(fixed, &chosen.groups)?;
+        chosen.selected.borrow_mut().insert(key, selection.clone());
+        Ok(selection)
+    }
+
+    fn find(&self, fixed: &[&CStr], groups: &[MetricGroup]) -> Result<Selection, CuptiError> {
         let mut selection = Selection::default();
         let mut accepted: Vec<CString> = fixed.iter().map(|name| (*name).to_owned()).collect();
-        for (place, group) in chosen.groups.iter().enumerate() {
+        for (place, group) in groups.iter().enumerate() {
             let mut fitting = Vec::new();
             for name in &group.metrics {
                 let text = CString::new(name.as_str()).unwrap_or_default();
-                match self.alone(name, &text, chosen)? {
+                match self.alone(name, &text)? {
                     None => fitting.push((name, text)),
                     Some(text) => selection.refused.push(RefusedMetric { metric: name.clone(), text }),
                 }
@@ -148,7 +162,7 @@ impl Chip<'_> {
     }
 
     /// Why a metric can't be sampled whatever else is.
-    fn alone(&self, name: &str, text: &CStr, chosen: &Chosen) -> Result<Option<String>, CuptiError> {
+    fn alone(&self, name: &str, text: &CStr) -> Result<Option<String>, CuptiError> {
         match self.passes(&[text]) {
             Ok(1) => Ok(None),
             Ok(passes) => {
@@ -157,15 +171,7 @@ impl Chip<'_> {
                     "{name} alone needs {passes} passes on chip {chip}, a sample has one; nothing is replayed"
                 )))
             }
-            Err(failed) => {
-                let key = (self.name.to_owned(), name.to_owned());
-                if let Some(known) = chosen.known.borrow().get(&key) {
-                    return Ok(Some(known.clone()));
-                }
-                let fault = self.fault(name, failed)?;
-                chosen.known.borrow_mut().insert(key, fault.clone());
-                Ok(Some(fault))
-            }
+            Err(failed) => self.fault(name, failed).map(Some),
         }
     }
 }
