@@ -31,11 +31,11 @@ macro_rules! cumulative {
     ($apply:ident) => {
         $apply!(
             ib_ports,
+            gpu_metrics,
             host_ports,
             gpu_links,
             gpu_pcie,
             gpu_pm,
-            gpu_metrics,
             mpi_ops,
             mpi_peers,
             mpi_pvars,
@@ -225,14 +225,27 @@ fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut GatheredEntr
     }
 }
 
+/// The first kinds have no bit of their own: no agent reads `ib_ports`, and `gpu_metrics` come with a reading of `gpu_pm` only.
+const WITHOUT_BIT: usize = 2;
+
 /// Which kinds of record are there, a bit for each. The spool thins each stream by itself; batches of one
 /// stream hold the same kinds, so that a source with a slow interval is never the one that is thinned away.
 fn kinds(batch: &Batch) -> u16 {
     macro_rules! bits {
         ($($kind:ident),+) => { [$(!batch.$kind.is_empty()),+] };
     }
-    cumulative!(bits).iter().fold(0, |bits, there| bits << 1 | u16::from(*there))
+    let all = cumulative!(bits);
+    const { assert!(WITHOUT_BIT + 16 == KINDS, "a kind too many for the bits of a stream") };
+    all[WITHOUT_BIT..].iter().fold(0, |bits, there| bits << 1 | u16::from(*there))
 }
+
+/// Kinds of [`cumulative`].
+const KINDS: usize = {
+    macro_rules! one_each {
+        ($($kind:ident),+) => { [$(stringify!($kind)),+] };
+    }
+    cumulative!(one_each).len()
+};
 
 #[cfg(test)]
 mod tests {

@@ -92,9 +92,11 @@ async fn a_command_of_several_routes_prints_each_answer_under_its_name() {
     let parts = ["ranks", "regions", "traffic", "link-shares", "account", "waits", "broadcast"];
     let answers: Vec<String> = parts.into_iter().map(|part| of(one, &[part])).collect();
     let [ranks, regions, traffic, shares, account, waits, broadcast] = answers.try_into().unwrap();
+    let beside = api(&server, &["jobs", one, "gpu-traffic"], &[("points", "30")]);
     let expected = format!(
         "{{\"job\":{},\"ranks\":{ranks},\"regions\":{regions},\"traffic\":{traffic},\"link_shares\":{shares},\
-         \"link_peaks\":null,\"account\":{account},\"waits\":{waits},\"broadcast\":{broadcast},\"findings\":[",
+         \"link_peaks\":null,\"gpus\":null,\"account\":{account},\"waits\":{waits},\"broadcast\":{broadcast},\
+         \"gpu_traffic\":{beside},\"findings\":[",
         of(one, &[])
     );
     let printed = site.text(&["job", "show", one, "--json"]);

@@ -84,7 +84,7 @@ const OTHERS: [(&str, &str, &str); 56] = [
     ("query/src/evidence.rs", "FRESH", "of a cache"),
     ("query/src/evidence.rs", "RECENT_MS", "the time that a verdict is over"),
     ("query/src/history/cache.rs", "SERIES_AGE", "of a cache"),
-    ("query/src/history/infos.rs", "STALE", "Prometheus' mark of a series' end"),
+    ("query/src/history/ends.rs", "STALE", "Prometheus' mark of a series' end"),
     ("query/src/history/blocks.rs", "LATE", "a mark"),
     ("query/src/history/tail/tables.rs", "LABELS_AGE", "of a cache"),
     ("recorder/src/lib.rs", "AGE_MAX_LEAST", "bound of a setting"),

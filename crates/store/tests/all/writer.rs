@@ -318,7 +318,7 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
         outcome.rejected,
         [(Rejection::Node, 1), (Rejection::Job, 1), (Rejection::Database, 2)].into()
     );
-    assert_eq!((outcome.rows, outcome.quarantined), (22, 0));
+    assert_eq!((outcome.rows, outcome.quarantined), (23, 0));
     for (table, rows) in [("run", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
     }

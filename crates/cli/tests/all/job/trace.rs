@@ -163,8 +163,10 @@ async fn a_job_that_was_not_traced_has_operations_over_time() {
     assert_eq!(stack.job(&["trace", "last", "-o", "-", "--lanes", "all"]).status.code(), Some(64));
 }
 
-/// Variables of an agent with the GPUs of a scenario, which a double of the vendor's library shows.
-fn gpus() -> [(&'static str, String); 4] {
+/// Variables of an agent with the GPUs of a scenario in a folder, which a double of the vendor's library shows.
+fn gpus(folder: &Path) -> [(&'static str, String); 4] {
+    let scenario = folder.join("node.scenario");
+    std::fs::copy(crates().join("gpu/scenarios/power9-v100.scenario"), &scenario).unwrap();
     let out = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name("lib/throughline");
     let double = crates().join("gpu/testdouble");
     done(Command::new("make").arg("-s").arg("-C").arg(double).arg(format!("OUT={}", out.display())));
@@ -172,20 +174,40 @@ fn gpus() -> [(&'static str, String); 4] {
         ("THROUGHLINE__NVML__ENABLED", "true".to_owned()),
         ("THROUGHLINE__NVML__INTERVAL_SECONDS", "0.2".to_owned()),
         ("THROUGHLINE__NVML__LIBRARY", out.join("libnvidia-ml.so.1").display().to_string()),
-        (
-            "THROUGHLINE_NVML_SCENARIO",
-            crates().join("gpu/scenarios/power9-v100.scenario").display().to_string(),
-        ),
+        ("THROUGHLINE_NVML_SCENARIO", scenario.display().to_string()),
     ]
+}
+
+/// Has the driver list each process of a program on a GPU of its own, as soon as all of them run.
+fn put_on_gpus(program: &Path, count: usize, folder: &Path) {
+    let runs = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let pid: u32 = path.file_name()?.to_str()?.parse().ok()?;
+        (std::fs::read_link(path.join("exe")).ok()? == program).then_some(pid)
+    };
+    let begin = Instant::now();
+    loop {
+        let ranks: Vec<u32> = std::fs::read_dir("/proc").unwrap().filter_map(runs).collect();
+        if ranks.len() == count {
+            let lines = ranks.iter().enumerate().map(|(gpu, pid)| format!("process {gpu} {pid}\n"));
+            std::fs::write(folder.join("new"), lines.collect::<String>()).unwrap();
+            return std::fs::rename(folder.join("new"), folder.join("traffic.txt")).unwrap();
+        }
+        assert!(begin.elapsed() < PATIENCE, "{} of {count} run", ranks.len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Under the ranks of a traced job stand its node's GPUs, aligned by the node's rank, and what is said of it, in Perfetto.
 #[tokio::test(flavor = "multi_thread")]
 async fn lanes_of_the_node_stand_under_the_ranks() {
-    let stack = Stack::start_with(&gpus()).await;
+    let node = tempfile::tempdir().unwrap();
+    let stack = Stack::start_with(&gpus(node.path())).await;
     let path = stack.folder.path().join("lanes.json");
     let file = path.to_str().unwrap();
-    done(traced(&stack, "busy").args(["60", "50000"]));
+    let mut ranks = traced(&stack, "busy").args(["60", "50000"]).spawn().unwrap();
+    put_on_gpus(&stack.folder.path().join("busy"), 4, node.path());
+    assert!(ranks.wait().unwrap().success());
     let begin = Instant::now();
     let summary = loop {
         let summary = summary_of(&stack, 3 * 60 + 2 + 1, file);
