@@ -53,7 +53,8 @@ mod tests {
         for text in ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "1767225600000", "2026-01-01"] {
             assert_eq!(time(text).unwrap().as_millisecond(), 1_767_225_600_000, "{text}");
         }
-        let ago = Timestamp::now().as_millisecond() - time("2h").unwrap().as_millisecond();
+        let then = time("2h").unwrap().as_millisecond();
+        let ago = Timestamp::now().as_millisecond() - then;
         assert!((7_200_000..7_260_000).contains(&ago), "{ago}");
         for text in ["yesterday", "-1", "99999999999999999", "2026-13-01T00:00:00Z", "1.5", ""] {
             assert!(time(text).unwrap_err().contains("30m"), "{text}");

@@ -70,8 +70,11 @@ struct Known {
     statm: Option<File>,
     /// The last look in which it was there.
     seen: u64,
-    /// Pages of its address space, but for data and stack, which grow and shrink as a program computes; 0 without one.
+    /// Pages of its address space, but for data and stack, which grow and shrink as a program computes. None yet while it is being
+    /// executed: then it has a stack only.
     pages: u64,
+    /// It has no address space: it is the kernel's, or has ended.
+    is_bare: bool,
     /// `VmLib` of its status.
     libraries: Option<u64>,
     uid: u32,
@@ -161,7 +164,7 @@ impl ProfilerWatch {
         let Some(known) = self.known.get(&pid) else { return };
         let is_new = !known.is_examined && !known.is_unreadable;
         let is_turn = is_new || (self.looks + u64::from(pid)).is_multiple_of(SELDOM);
-        if known.pages == 0 && !is_turn {
+        if known.is_bare && !is_turn {
             return;
         }
         match self.pages(pid) {
@@ -248,7 +251,8 @@ impl ProfilerWatch {
         known.libraries = status.libraries;
         known.uid = status.uid;
         known.command = status.command;
-        if status.libraries.is_none() {
+        known.is_bare = status.libraries.is_none();
+        if known.is_bare {
             // Of the kernel, or ended and not yet waited for.
             (known.pages, known.mapped, known.is_unreadable) = (0, None, false);
         } else if is_due && !known.is_own && !std::mem::replace(&mut known.is_waiting, true) {
@@ -320,7 +324,7 @@ impl ProfilerWatch {
         Look {
             profilers,
             count,
-            processes: of(|known| known.pages > 0 || known.is_unreadable) + surplus,
+            processes: of(|known| known.is_examined && !known.is_bare || known.is_unreadable) + surplus,
             unreadable: of(|known| known.is_unreadable) + surplus,
             waiting: of(|known| known.is_waiting),
         }
@@ -329,7 +333,7 @@ impl ProfilerWatch {
 
 impl Known {
     fn profiler(&self, pid: u32) -> Option<Profiler> {
-        if self.is_own || self.pages == 0 {
+        if self.is_own || self.is_bare {
             return None;
         }
         let by_name = is_profiler(&self.command).then(|| self.command.clone());
