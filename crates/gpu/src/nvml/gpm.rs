@@ -63,7 +63,7 @@ pub(super) struct Calls {
     alloc: unsafe extern "C" fn(*mut Sample) -> u32,
     free: unsafe extern "C" fn(Sample) -> u32,
     get: unsafe extern "C" fn(Handle, Sample) -> u32,
-    /// Of a GPU instance. What it answers is asked by a check of hardware alone (hardware/gpu.sh).
+    /// Of a GPU instance. Only a check of hardware calls it (hardware/gpu.sh).
     get_of_instance: Option<unsafe extern "C" fn(Handle, c_uint, Sample) -> u32>,
     metrics: unsafe extern "C" fn(*mut MetricsGet) -> u32,
 }
